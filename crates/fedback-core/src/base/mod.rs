@@ -1,0 +1,36 @@
+//! The data before any model is deployed.
+
+mod gaussian;
+mod partition;
+mod table;
+
+pub use gaussian::Gaussian;
+pub use partition::Partition;
+pub use table::{Preparation, RawTable, Standardization, Table, TableError};
+
+/// One of the built-in bases.
+#[derive(Clone, Debug)]
+pub enum Base {
+    /// Normal observations without a label.
+    Gaussian(Gaussian),
+    /// The rows of a table.
+    Table(Table),
+}
+
+impl Base {
+    /// The number of coordinates of an observation, and of θ.
+    pub fn dim(&self) -> usize {
+        match self {
+            Base::Gaussian(gaussian) => gaussian.dim,
+            Base::Table(table) => table.dim,
+        }
+    }
+
+    /// The number of clients that hold data.
+    pub fn clients(&self) -> usize {
+        match self {
+            Base::Gaussian(gaussian) => gaussian.mean.len() / gaussian.dim,
+            Base::Table(table) => table.clients(),
+        }
+    }
+}

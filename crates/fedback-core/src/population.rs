@@ -1,0 +1,246 @@
+//! A client's D_i, seen through expectations.
+//!
+//! [`Population`] is base × response × loss for one client: the expected loss f_i(θ; φ) of a
+//! decision θ on data that react to a deployed φ, and its derivatives, exact for every built-in
+//! member. Sampling from it is the engine's affair.
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::base::{Base, Table};
+use crate::federation::Federation;
+use crate::loss::{Logistic, Loss, MarginLoss, Squared};
+
+/// One client's population and loss.
+#[derive(Clone, Copy, Debug)]
+pub struct Population<'a> {
+    federation: &'a Federation,
+    client: usize,
+}
+
+/// f_i(θ; φ) and its derivatives at one (θ, φ).
+#[derive(Clone, Debug)]
+pub struct Expansion {
+    /// f_i(θ; φ).
+    pub risk: f64,
+    /// ∇f_i, the derivative in θ.
+    pub gradient: DVector<f64>,
+    /// H_i, the derivative of the gradient in θ.
+    pub curvature: DMatrix<f64>,
+    /// J_i, the derivative of the gradient in φ.
+    pub reaction: DMatrix<f64>,
+}
+
+/// The performative risk f_i(θ; θ) with its gradient and Hessian as a function of θ alone.
+#[derive(Clone, Debug)]
+pub struct Performative {
+    /// f_i(θ; θ).
+    pub risk: f64,
+    /// Its gradient, the reaction of the population included.
+    pub gradient: DVector<f64>,
+    /// Its Hessian.
+    pub hessian: DMatrix<f64>,
+}
+
+/// Averages over a client's shifted rows x, with ℓ′ and ℓ″ the slope and curvature of the margin.
+struct RowMoments {
+    value: f64,
+    slope: f64,
+    curvature: f64,
+    /// E[ℓ′ x]
+    slope_row: DVector<f64>,
+    /// E[ℓ″ x]
+    curvature_row: DVector<f64>,
+    /// E[ℓ″ x xᵀ]
+    curvature_square: DMatrix<f64>,
+}
+
+impl<'a> Population<'a> {
+    pub(crate) fn new(federation: &'a Federation, client: usize) -> Self {
+        Population { federation, client }
+    }
+
+    /// M_i of the response.
+    pub fn shift_matrix(&self) -> DMatrix<f64> {
+        self.federation.response.matrix(self.client, self.federation.dim())
+    }
+
+    /// The declared sensitivity ε_i.
+    pub fn sensitivity(&self) -> f64 {
+        self.federation.response.sensitivity(self.client, self.federation.dim())
+    }
+
+    /// The mean and covariance of the base observations.
+    pub fn base_moments(&self) -> (DVector<f64>, DMatrix<f64>) {
+        match &self.federation.base {
+            Base::Gaussian(base) => (
+                DVector::from_column_slice(base.mean(self.client)),
+                DMatrix::identity(base.dim, base.dim) * (base.noise * base.noise),
+            ),
+            Base::Table(table) => {
+                let rows: Vec<_> =
+                    table.rows_of(self.client).map(|(x, _)| DVector::from_column_slice(x)).collect();
+                let count = rows.len() as f64;
+                let mean = rows.iter().sum::<DVector<f64>>() / count;
+                let covariance = rows
+                    .iter()
+                    .map(|x| (x - &mean) * (x - &mean).transpose())
+                    .sum::<DMatrix<f64>>()
+                    / count;
+                (mean, covariance)
+            }
+        }
+    }
+
+    /// f_i(θ; φ).
+    pub fn risk(&self, theta: &[f64], deployed: &[f64]) -> f64 {
+        let Federation { base, loss, .. } = self.federation;
+        let mut shift = vec![0.0; theta.len()];
+        self.federation.response.apply(self.client, deployed, &mut shift);
+        match (base, loss) {
+            (Base::Table(table), Loss::Squared { .. }) => {
+                self.row_risk(table, Squared, theta, &shift)
+            }
+            (Base::Table(table), Loss::Logistic { .. }) => {
+                self.row_risk(table, Logistic, theta, &shift)
+            }
+            (Base::Gaussian(base), _) => {
+                let spread = base.dim as f64 * base.noise * base.noise;
+                let centre = base.mean(self.client);
+                0.5 * (square_distance(theta, centre, &shift) + spread)
+            }
+            (Base::Table(table), Loss::Mean) => {
+                let rows = table.rows_of(self.client);
+                let sum: f64 = rows.map(|(x, _)| square_distance(theta, x, &shift)).sum();
+                0.5 * sum / table.block(self.client).1.len() as f64
+            }
+        }
+    }
+
+    fn row_risk(&self, table: &Table, loss: impl MarginLoss, theta: &[f64], shift: &[f64]) -> f64 {
+        let moved = dot(shift, theta);
+        let sum: f64 = table
+            .rows_of(self.client)
+            .map(|(x, label)| loss.value(dot(x, theta) + moved, label))
+            .sum();
+        sum / table.block(self.client).1.len() as f64 + self.federation.penalty(theta)
+    }
+
+    /// f_i and its derivatives at (θ, φ).
+    pub fn expand(&self, theta: &[f64], deployed: &[f64]) -> Expansion {
+        let dim = theta.len();
+        let m = self.shift_matrix();
+        let (theta_v, deployed_v) =
+            (DVector::from_column_slice(theta), DVector::from_column_slice(deployed));
+        let Some(rows) = self.row_moments(theta, deployed) else {
+            let (mean, covariance) = self.base_moments();
+            let gradient = &theta_v - mean - &m * deployed_v;
+            let risk = 0.5 * (gradient.norm_squared() + covariance.trace());
+            return Expansion {
+                risk,
+                gradient,
+                curvature: DMatrix::identity(dim, dim),
+                reaction: -m,
+            };
+        };
+        let ridge = self.federation.ridge();
+        Expansion {
+            risk: rows.value + self.federation.penalty(theta),
+            gradient: &rows.slope_row + ridge.component_mul(&theta_v),
+            curvature: rows.curvature_square + DMatrix::from_diagonal(&ridge),
+            reaction: &rows.curvature_row * (m.tr_mul(&theta_v)).transpose() + m * rows.slope,
+        }
+    }
+
+    /// f_i(θ; θ) and its derivatives.
+    pub fn performative(&self, theta: &[f64]) -> Performative {
+        let dim = theta.len();
+        let m = self.shift_matrix();
+        let theta_v = DVector::from_column_slice(theta);
+        let Some(rows) = self.row_moments(theta, theta) else {
+            let (mean, covariance) = self.base_moments();
+            let stay = DMatrix::identity(dim, dim) - m;
+            let error = &stay * theta_v - mean;
+            return Performative {
+                risk: 0.5 * (error.norm_squared() + covariance.trace()),
+                gradient: stay.tr_mul(&error),
+                hessian: stay.tr_mul(&stay),
+            };
+        };
+        let ridge = self.federation.ridge();
+        // The margin (x + Mθ)·θ has the gradient x + Mθ + Mᵀθ and the Hessian M + Mᵀ.
+        let own = m.tr_mul(&theta_v);
+        let cross = &rows.curvature_row * own.transpose();
+        Performative {
+            risk: rows.value + self.federation.penalty(theta),
+            gradient: rows.slope_row + &own * rows.slope + ridge.component_mul(&theta_v),
+            hessian: rows.curvature_square
+                + &cross
+                + cross.transpose()
+                + &own * own.transpose() * rows.curvature
+                + (&m + m.transpose()) * rows.slope
+                + DMatrix::from_diagonal(&ridge),
+        }
+    }
+
+    /// The row averages of a margin loss, or none where the loss is about the whole observation.
+    fn row_moments(&self, theta: &[f64], deployed: &[f64]) -> Option<RowMoments> {
+        let Base::Table(table) = &self.federation.base else { return None };
+        match self.federation.loss {
+            Loss::Mean => None,
+            Loss::Squared { .. } => Some(self.average(table, Squared, theta, deployed)),
+            Loss::Logistic { .. } => Some(self.average(table, Logistic, theta, deployed)),
+        }
+    }
+
+    fn average(
+        &self,
+        table: &Table,
+        loss: impl MarginLoss,
+        theta: &[f64],
+        deployed: &[f64],
+    ) -> RowMoments {
+        let dim = theta.len();
+        let mut shift = vec![0.0; dim];
+        self.federation.response.apply(self.client, deployed, &mut shift);
+        let mut sum = RowMoments {
+            value: 0.0,
+            slope: 0.0,
+            curvature: 0.0,
+            slope_row: DVector::zeros(dim),
+            curvature_row: DVector::zeros(dim),
+            curvature_square: DMatrix::zeros(dim, dim),
+        };
+        let mut x = DVector::zeros(dim);
+        for (row, label) in table.rows_of(self.client) {
+            for ((x, row), shift) in x.iter_mut().zip(row).zip(&shift) {
+                *x = row + shift;
+            }
+            let margin = dot(x.as_slice(), theta);
+            let (slope, curvature) = (loss.slope(margin, label), loss.curvature(margin, label));
+            sum.value += loss.value(margin, label);
+            sum.slope += slope;
+            sum.curvature += curvature;
+            sum.slope_row.axpy(slope, &x, 1.0);
+            sum.curvature_row.axpy(curvature, &x, 1.0);
+            sum.curvature_square.ger(curvature, &x, &x, 1.0);
+        }
+        let share = 1.0 / table.block(self.client).1.len() as f64;
+        RowMoments {
+            value: sum.value * share,
+            slope: sum.slope * share,
+            curvature: sum.curvature * share,
+            slope_row: sum.slope_row * share,
+            curvature_row: sum.curvature_row * share,
+            curvature_square: sum.curvature_square * share,
+        }
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// |θ − z − shift|².
+fn square_distance(theta: &[f64], z: &[f64], shift: &[f64]) -> f64 {
+    theta.iter().zip(z).zip(shift).map(|((t, z), s)| (t - z - s) * (t - z - s)).sum()
+}

@@ -1,0 +1,134 @@
+//! How data react to a deployed θ.
+//!
+//! Every built-in response moves an observation by a linear map of θ: z = z0 + M_i θ. The file of
+//! each member says which M_i it is; [`Shift`] holds them for all clients in the smallest form that
+//! fits, because a million clients have a million of them.
+
+mod best_response;
+mod location;
+
+pub use best_response::best_response;
+pub use location::{Sensitivity, location};
+
+use nalgebra::DMatrix;
+
+/// The linear maps M_i of all clients.
+#[derive(Clone, Debug)]
+pub enum Shift {
+    /// Nothing reacts.
+    None,
+    /// M_i = sensitivity_i · diag(pattern).
+    Scaled {
+        /// One number a client.
+        sensitivity: Vec<f64>,
+        /// One number a coordinate.
+        pattern: Vec<f64>,
+    },
+    /// M_i = diag(row i).
+    Diagonal {
+        /// Coordinates a client.
+        dim: usize,
+        /// Client after client.
+        values: Vec<f64>,
+    },
+    /// M_i in full.
+    Matrix {
+        /// Rows and columns a client.
+        dim: usize,
+        /// Client after client, row after row.
+        values: Vec<f64>,
+    },
+}
+
+impl Shift {
+    /// Writes M_i θ to `out`.
+    #[inline]
+    pub fn apply(&self, client: usize, theta: &[f64], out: &mut [f64]) {
+        let dim = theta.len();
+        match self {
+            Shift::None => out.fill(0.0),
+            Shift::Matrix { values, .. } => {
+                let rows = values[client * dim * dim..][..dim * dim].chunks_exact(dim);
+                for (out, row) in out.iter_mut().zip(rows) {
+                    *out = row.iter().zip(theta).map(|(m, t)| m * t).sum();
+                }
+            }
+            _ => {
+                for (j, out) in out.iter_mut().enumerate() {
+                    *out = self.diagonal(client, j) * theta[j];
+                }
+            }
+        }
+    }
+
+    /// The j-th diagonal entry of M_i.
+    #[inline(always)]
+    pub fn diagonal(&self, client: usize, j: usize) -> f64 {
+        match self {
+            Shift::None => 0.0,
+            Shift::Scaled { sensitivity, pattern } => sensitivity[client] * pattern[j],
+            Shift::Diagonal { dim, values } => values[client * dim + j],
+            Shift::Matrix { dim, values } => values[(client * dim + j) * dim + j],
+        }
+    }
+
+    /// Whether every M_i is diagonal in form.
+    pub fn is_diagonal(&self) -> bool {
+        !matches!(self, Shift::Matrix { .. })
+    }
+
+    /// M_i as a matrix.
+    pub fn matrix(&self, client: usize, dim: usize) -> DMatrix<f64> {
+        match self {
+            Shift::Matrix { values, .. } => {
+                DMatrix::from_row_slice(dim, dim, &values[client * dim * dim..][..dim * dim])
+            }
+            _ => DMatrix::from_fn(dim, dim, |j, k| match j == k {
+                true => self.diagonal(client, j),
+                false => 0.0,
+            }),
+        }
+    }
+
+    /// The declared sensitivity ε_i: the largest singular value of M_i, which is the Lipschitz
+    /// constant of θ ↦ D_i(θ) in the Wasserstein distance W₁.
+    pub fn sensitivity(&self, client: usize, dim: usize) -> f64 {
+        match self {
+            Shift::Matrix { .. } => self.matrix(client, dim).singular_values().max(),
+            _ => (0..dim).map(|j| self.diagonal(client, j).abs()).fold(0.0, f64::max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_agree() {
+        let scaled = Shift::Scaled { sensitivity: vec![9.0, -0.5], pattern: vec![1.0, 0.0, 1.0] };
+        let diagonal =
+            Shift::Diagonal { dim: 3, values: vec![9.0, 0.0, 9.0, -0.5, 0.0, -0.5] };
+        let matrix = Shift::Matrix {
+            dim: 3,
+            values: (0..2).flat_map(|i| diagonal.matrix(i, 3).transpose().as_slice().to_vec()).collect(),
+        };
+        let theta = [2.0, 3.0, -1.0];
+        for shift in [scaled, diagonal, matrix] {
+            let mut out = [f64::NAN; 3];
+            shift.apply(1, &theta, &mut out);
+            assert_eq!(out, [-1.0, 0.0, 0.5]);
+            assert!((shift.sensitivity(1, 3) - 0.5).abs() < 1e-15);
+            assert!((shift.sensitivity(0, 3) - 9.0).abs() < 1e-14);
+        }
+    }
+
+    #[test]
+    fn matrices_keep_their_orientation() {
+        let shift = Shift::Matrix { dim: 2, values: vec![1.0, 2.0, 3.0, 4.0] };
+        let mut out = [0.0; 2];
+        shift.apply(0, &[1.0, 10.0], &mut out);
+        assert_eq!(out, [21.0, 43.0]);
+        assert_eq!(shift.matrix(0, 2)[(0, 1)], 2.0);
+    }
+}

@@ -1,0 +1,74 @@
+//! What a client does with an order. One file an algorithm.
+
+mod p_fedavg;
+
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::{Deploy, Protocol, Round};
+use fedback_core::stream::Seed;
+
+/// What the server asks of the cohort in one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// The run's seed.
+    pub seed: Seed,
+    /// Which seeded repeat of the run.
+    pub repetition: u64,
+    /// The round that is open; the first one is `Round(0)`.
+    pub round: Round,
+    /// The model as broadcast.
+    pub theta: &'a [f64],
+    /// η_t of every local step of the round.
+    pub step_sizes: &'a [f64],
+    /// Observations a local step.
+    pub batch: usize,
+    /// Which θ the populations react to.
+    pub deploy: Deploy,
+    /// Multiply gradients by N·p_i.
+    pub scale_objectives: bool,
+}
+
+/// Room for a worker's intermediate vectors, kept from round to round.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    local: Vec<f64>,
+    shift: Vec<f64>,
+    gradient: Vec<f64>,
+}
+
+/// Why clients could not work.
+#[derive(Debug, thiserror::Error)]
+#[error("client {client}: {reason}")]
+pub struct WorkError {
+    /// The client that failed.
+    pub client: u32,
+    /// What happened, in words.
+    pub reason: String,
+}
+
+/// Something that can do the work of a block of clients: a built-in problem, or a real site.
+///
+/// One call serves a whole block, so that an implementation is free to put clients, coordinates or
+/// draws into SIMD lanes. The work of a client is a pure function of the order and its id.
+pub trait Work: Sync {
+    /// Coordinates of θ.
+    fn dim(&self) -> usize;
+
+    /// Writes the update (local θ after the round − θ broadcast) of each client to `deltas`, one
+    /// after the other.
+    fn work(
+        &self,
+        order: &Order<'_>,
+        clients: &[ClientId],
+        deltas: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<(), WorkError>;
+}
+
+/// Writes the step sizes of the round that follows `round` to `out`.
+pub fn step_sizes(protocol: &Protocol, round: Round, out: &mut Vec<f64>) {
+    let first = protocol.first_step(round).0;
+    out.clear();
+    out.extend((first..first + protocol.local_steps as u64).map(|t| {
+        protocol.step_size.at(fedback_core::protocol::Step(t))
+    }));
+}

@@ -1,0 +1,245 @@
+//! The choice of a cohort: whose updates a round averages, and with which coefficients.
+//!
+//! A draw costs O(K), whatever the number of clients: an alias table (Vose 1991) with replacement,
+//! Floyd's algorithm (Bentley and Floyd 1987) without. Members come in the order of their ids, so
+//! that every fold over a cohort has one fixed order. For every scheme the expected coefficient of
+//! client i is its weight p_i (1/N where objectives are scaled).
+
+use std::sync::Arc;
+
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::{Protocol, Round, Scheme};
+use fedback_core::stream::{Purpose, Seed, Streams};
+
+/// The clients of one round with their aggregation coefficients. A buffer that is filled again
+/// every round.
+#[derive(Clone, Debug, Default)]
+pub struct Cohort {
+    /// The members, in the order of their ids, each once.
+    pub members: Vec<ClientId>,
+    /// What a member's work is multiplied with.
+    pub coefficients: Vec<f64>,
+    drawn: Vec<u32>,
+    seen: Vec<u64>,
+}
+
+/// Draws cohorts for one protocol and one set of weights.
+#[derive(Clone, Debug)]
+pub struct CohortSampler {
+    scheme: Scheme,
+    scaled: bool,
+    weights: Arc<[f64]>,
+    alias: Vec<(f64, u32)>,
+}
+
+impl CohortSampler {
+    /// Prepares the draw.
+    pub fn new(protocol: &Protocol, weights: Arc<[f64]>) -> Self {
+        let alias = match protocol.scheme {
+            Scheme::WithReplacement { .. } => alias_table(&weights),
+            _ => Vec::new(),
+        };
+        CohortSampler { scheme: protocol.scheme, scaled: protocol.scale_objectives, weights, alias }
+    }
+
+    /// The largest number of members a cohort can have.
+    pub fn capacity(&self) -> usize {
+        match self.scheme {
+            Scheme::Full => self.weights.len(),
+            Scheme::WithReplacement { cohort } => cohort.min(self.weights.len()),
+            Scheme::WithoutReplacement { cohort } => cohort,
+        }
+    }
+
+    /// Fills `cohort` with the cohort of one round.
+    pub fn draw(&self, seed: Seed, repetition: u64, round: Round, cohort: &mut Cohort) {
+        match self.scheme {
+            Scheme::Full => self.everyone(cohort),
+            Scheme::WithReplacement { cohort: size } => {
+                let stream = Streams::new(seed, repetition, round.0, Purpose::Cohort).client(0);
+                cohort.drawn.clear();
+                cohort.drawn.extend((0..size as u64).map(|n| self.pick(stream.word(n))));
+                cohort.drawn.sort_unstable();
+                cohort.members.clear();
+                cohort.coefficients.clear();
+                for same in cohort.drawn.chunk_by(|a, b| a == b) {
+                    cohort.members.push(ClientId(same[0]));
+                    cohort.coefficients.push(same.len() as f64 / size as f64);
+                }
+            }
+            Scheme::WithoutReplacement { cohort: size } => {
+                let stream = Streams::new(seed, repetition, round.0, Purpose::Cohort).client(0);
+                let clients = self.weights.len();
+                cohort.seen.resize(clients.div_ceil(64), 0);
+                cohort.drawn.clear();
+                for (n, last) in (clients - size..clients).enumerate() {
+                    let pick = stream.index(n as u64, last + 1);
+                    let taken = cohort.seen[pick / 64] >> (pick % 64) & 1 == 1;
+                    let chosen = if taken { last } else { pick };
+                    cohort.seen[chosen / 64] |= 1 << (chosen % 64);
+                    cohort.drawn.push(chosen as u32);
+                }
+                cohort.drawn.sort_unstable();
+                cohort.members.clear();
+                cohort.coefficients.clear();
+                for &client in &cohort.drawn {
+                    cohort.seen[client as usize / 64] = 0;
+                    cohort.members.push(ClientId(client));
+                    cohort.coefficients.push(self.coefficient(client as usize, size));
+                }
+            }
+        }
+    }
+
+    fn everyone(&self, cohort: &mut Cohort) {
+        if cohort.members.len() != self.weights.len() {
+            cohort.members = (0..self.weights.len() as u32).map(ClientId).collect();
+            cohort.coefficients = self.weights.to_vec();
+        }
+    }
+
+    /// p_k N/K, or 1/K where objectives are scaled.
+    fn coefficient(&self, client: usize, size: usize) -> f64 {
+        match self.scaled {
+            true => 1.0 / size as f64,
+            false => self.weights[client] * (self.weights.len() as f64 / size as f64),
+        }
+    }
+
+    /// The client that a uniform word stands for.
+    #[inline]
+    fn pick(&self, word: u64) -> u32 {
+        let product = word as u128 * self.alias.len() as u128;
+        let column = (product >> 64) as usize;
+        let within = (product as u64 >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
+        let (keep, other) = self.alias[column];
+        if within < keep { column as u32 } else { other }
+    }
+}
+
+/// For each column the probability of staying there, and where one goes otherwise.
+fn alias_table(weights: &[f64]) -> Vec<(f64, u32)> {
+    let count = weights.len() as f64;
+    let mut scaled: Vec<f64> = weights.iter().map(|p| p * count).collect();
+    let mut table: Vec<(f64, u32)> = (0..weights.len() as u32).map(|i| (1.0, i)).collect();
+    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+        (0..weights.len() as u32).partition(|&i| scaled[i as usize] < 1.0);
+    while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
+        small.pop();
+        table[poor as usize] = (scaled[poor as usize], rich);
+        scaled[rich as usize] -= 1.0 - scaled[poor as usize];
+        if scaled[rich as usize] < 1.0 {
+            large.pop();
+            small.push(rich);
+        }
+    }
+    // What is left differs from one by rounding only, except that a client of weight zero must
+    // never be picked: it goes to the heaviest one.
+    let heaviest = weights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    let heaviest = heaviest.map_or(0, |(i, _)| i as u32);
+    for (i, entry) in table.iter_mut().enumerate() {
+        if weights[i] == 0.0 && entry.1 == i as u32 {
+            *entry = (0.0, heaviest);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fedback_core::protocol::{Aggregate, Deploy, StepSize};
+    use proptest::prelude::*;
+
+    fn protocol(scheme: Scheme, scale_objectives: bool) -> Protocol {
+        Protocol {
+            scheme,
+            local_steps: 1,
+            batch: 1,
+            step_size: StepSize::Constant(0.1),
+            deploy: Deploy::Step,
+            aggregate: Aggregate::Deltas,
+            scale_objectives,
+        }
+    }
+
+    fn sampler(scheme: Scheme, scaled: bool, weights: &[f64]) -> CohortSampler {
+        CohortSampler::new(&protocol(scheme, scaled), weights.into())
+    }
+
+    #[test]
+    fn cohorts_are_pinned() {
+        let weights = [0.1, 0.4, 0.0, 0.2, 0.3];
+        let mut cohort = Cohort::default();
+        let mut members = |scheme| {
+            let sampler = sampler(scheme, false, &weights);
+            (0..3)
+                .map(|round| {
+                    sampler.draw(Seed(7), 0, Round(round), &mut cohort);
+                    cohort.members.iter().map(|c| c.0).collect::<Vec<_>>()
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(members(Scheme::WithReplacement { cohort: 4 }), PINNED_WITH);
+        assert_eq!(members(Scheme::WithoutReplacement { cohort: 3 }), PINNED_WITHOUT);
+    }
+
+    const PINNED_WITH: [&[u32]; 3] = [&[1, 4], &[1, 3, 4], &[0, 1, 4]];
+    const PINNED_WITHOUT: [&[u32]; 3] = [&[1, 2, 4], &[0, 1, 3], &[0, 3, 4]];
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 24,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(1),
+            ..ProptestConfig::default()
+        })]
+
+        /// E[coefficient_i] = p_i for every scheme, within 4.5 standard errors.
+        #[test]
+        fn expected_coefficients_are_the_weights(
+            raw in prop::collection::vec(0.0f64..1.0, 2..9),
+            cohort in 1usize..6,
+            scaled: bool,
+            seed: u64,
+        ) {
+            let total: f64 = raw.iter().sum();
+            prop_assume!(total > 0.1);
+            let weights: Vec<f64> = raw.iter().map(|w| w / total).collect();
+            let n = weights.len();
+            let without = Scheme::WithoutReplacement { cohort: cohort.min(n) };
+            for scheme in [Scheme::Full, Scheme::WithReplacement { cohort }, without] {
+                let scaled = scaled && scheme == without;
+                let sampler = sampler(scheme, scaled, &weights);
+                let mut buffer = Cohort::default();
+                let rounds = 4000;
+                let (mut sum, mut squares) = (vec![0.0; n], vec![0.0; n]);
+                for round in 0..rounds {
+                    sampler.draw(Seed(seed), 1, Round(round), &mut buffer);
+                    prop_assert!(buffer.members.is_sorted());
+                    prop_assert!(buffer.members.len() <= sampler.capacity());
+                    for (member, c) in buffer.members.iter().zip(&buffer.coefficients) {
+                        sum[member.0 as usize] += c;
+                        squares[member.0 as usize] += c * c;
+                    }
+                }
+                for i in 0..n {
+                    let expected = if scaled { 1.0 / n as f64 } else { weights[i] };
+                    let mean = sum[i] / rounds as f64;
+                    let variance = (squares[i] / rounds as f64 - mean * mean).max(0.0);
+                    let error = (variance / rounds as f64).sqrt() + 1e-12;
+                    prop_assert!((mean - expected).abs() < 5.5 * error, "{scheme:?} {i}: {mean} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn clients_without_weight_are_never_drawn() {
+        let sampler = sampler(Scheme::WithReplacement { cohort: 5 }, false, &[0.0, 0.5, 0.0, 0.5]);
+        let mut cohort = Cohort::default();
+        for round in 0..2000 {
+            sampler.draw(Seed(3), 0, Round(round), &mut cohort);
+            assert!(cohort.members.iter().all(|c| c.0 % 2 == 1));
+        }
+    }
+}

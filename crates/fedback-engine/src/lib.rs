@@ -1,0 +1,9 @@
+//! One round of federated learning on reacting populations, and the loop over rounds.
+//!
+//! The server draws a [`cohort`], its members work by an [`algorithm`], the [`server`] folds their
+//! updates into θ. [`simulate`] does all of it in memory.
+
+pub mod algorithm;
+pub mod cohort;
+pub mod server;
+pub mod simulate;

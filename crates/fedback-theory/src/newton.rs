@@ -1,0 +1,223 @@
+//! Newton's method with safeguards: minimisers and roots of smooth functions of a few variables.
+//!
+//! General optimisers were weighed and left out: every function here has exact second derivatives
+//! and the two loops below need them in their own ways.
+
+use nalgebra::{Cholesky, DMatrix, DVector};
+
+/// A function's value, gradient and Hessian.
+pub(crate) struct Smooth {
+    pub value: f64,
+    pub gradient: DVector<f64>,
+    pub hessian: DMatrix<f64>,
+}
+
+/// A point that was iterated to.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub point: DVector<f64>,
+    pub iterations: usize,
+}
+
+const LIMIT: usize = 300;
+
+/// A step is nothing when it moves no digit that matters.
+fn negligible(step: &DVector<f64>, point: &DVector<f64>) -> bool {
+    step.norm() <= 1e-11 * (1.0 + point.norm())
+}
+
+/// A local minimiser reached from `start`: Newton's direction on the Hessian made positive
+/// definite, halved until the value falls. None where the value falls forever.
+pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth) -> Option<Found> {
+    let mut point = start.clone();
+    let mut here = function(point.as_slice());
+    for iterations in 1..=LIMIT {
+        let (direction, convex) = descent(&here);
+        if convex && negligible(&direction, &point) {
+            return Some(Found { point, iterations });
+        }
+        let slope = direction.dot(&here.gradient);
+        let mut length = 1.0;
+        let next = loop {
+            let candidate = &point + &direction * length;
+            let there = function(candidate.as_slice());
+            if there.value <= here.value + 1e-4 * length * slope {
+                break Some((candidate, there));
+            }
+            length *= 0.5;
+            if length < 1e-12 {
+                break None;
+            }
+        };
+        match next {
+            Some(next) => (point, here) = next,
+            // The value cannot fall any further in floating point: the gradient decides, by plain
+            // Newton steps that it must shrink under.
+            None => return polish(point, iterations, |at| {
+                let Smooth { gradient, hessian, .. } = function(at);
+                (gradient, hessian)
+            }),
+        }
+    }
+    None
+}
+
+/// Newton's direction on H + τ I with the smallest τ of a geometric sequence that makes it positive
+/// definite, and whether τ was zero. At a stationary point that is no minimum, a way out.
+fn descent(here: &Smooth) -> (DVector<f64>, bool) {
+    let scale = here.hessian.amax().max(f64::MIN_POSITIVE);
+    if let Some(factor) = Cholesky::new(here.hessian.clone()) {
+        return (-factor.solve(&here.gradient), true);
+    }
+    if here.gradient.norm() <= 1e-9 * scale {
+        let eigen = here.hessian.clone().symmetric_eigen();
+        let (worst, value) = eigen.eigenvalues.argmin();
+        if value < -1e-9 * scale {
+            return (eigen.eigenvectors.column(worst).into_owned(), false);
+        }
+    }
+    let mut ridge = (1e-10 * scale).max(1e-290);
+    loop {
+        let shifted = &here.hessian + DMatrix::identity(here.gradient.len(), here.gradient.len()) * ridge;
+        if let Some(factor) = Cholesky::new(shifted) {
+            // A ridge that only repairs rounding leaves the direction Newton's own.
+            return (-factor.solve(&here.gradient), ridge <= 1e-8 * scale);
+        }
+        ridge *= 10.0;
+    }
+}
+
+/// Full Newton steps while the residual shrinks.
+fn polish(
+    mut point: DVector<f64>,
+    iterations: usize,
+    function: impl Fn(&[f64]) -> (DVector<f64>, DMatrix<f64>),
+) -> Option<Found> {
+    let (mut residual, mut derivative) = function(point.as_slice());
+    for extra in 0..20 {
+        let step = derivative.clone().lu().solve(&residual)?;
+        let next = &point - &step;
+        let (there, next_derivative) = function(next.as_slice());
+        if there.norm() >= residual.norm() {
+            let settled = step.norm() <= 1e-6 * (1.0 + point.norm());
+            return settled.then_some(Found { point, iterations: iterations + extra });
+        }
+        (point, residual, derivative) = (next, there, next_derivative);
+    }
+    Some(Found { point, iterations })
+}
+
+/// A root of F reached from `start` along the flow θ′ = −F(θ): implicit steps whose length grows as
+/// the residual falls (pseudo-transient continuation, Kelley and Keyes 1998), which begin as the
+/// flow and end as Newton's method. `caution` is the first step length in units of 1/|F′|;
+/// infinite makes it Newton's method from the beginning.
+pub(crate) fn root(
+    start: &DVector<f64>,
+    caution: f64,
+    function: impl Fn(&[f64]) -> (DVector<f64>, DMatrix<f64>),
+) -> Option<Found> {
+    let mut point = start.clone();
+    let (mut residual, mut derivative) = function(point.as_slice());
+    let identity = DMatrix::identity(point.len(), point.len());
+    let mut length = caution / derivative.norm().max(f64::MIN_POSITIVE);
+    for iterations in 1..=LIMIT {
+        if residual.norm() == 0.0 {
+            return Some(Found { point, iterations });
+        }
+        let newton = derivative.clone().lu().solve(&residual);
+        if newton.as_ref().is_some_and(|step| negligible(step, &point)) {
+            return polish(point, iterations, function);
+        }
+        let mut trials = 0;
+        loop {
+            let system = &identity * (1.0 / length) + &derivative;
+            let step = system.lu().solve(&residual)?;
+            let next = &point - &step;
+            let (there, next_derivative) = function(next.as_slice());
+            let growth = there.norm() / residual.norm();
+            // The flow itself may pass over a ridge of |F|, so some growth is let through; but an
+            // implicit step that is too long shows as growth, and is tried again shorter.
+            let tolerated = if length.is_finite() { 1.5 } else { 1.0 };
+            if growth.is_finite() && (growth <= tolerated || trials >= 40) {
+                length /= growth.clamp(0.1, 2.0);
+                (point, residual, derivative) = (next, there, next_derivative);
+                break;
+            }
+            trials += 1;
+            if trials > 60 {
+                return None;
+            }
+            length = if length.is_finite() { length * 0.25 } else { 1.0 / derivative.norm() };
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rosenbrock(at: &[f64]) -> Smooth {
+        let (x, y) = (at[0], at[1]);
+        Smooth {
+            value: (1.0 - x).powi(2) + 100.0 * (y - x * x).powi(2),
+            gradient: DVector::from_vec(vec![
+                -2.0 * (1.0 - x) - 400.0 * x * (y - x * x),
+                200.0 * (y - x * x),
+            ]),
+            hessian: DMatrix::from_row_slice(
+                2,
+                2,
+                &[2.0 - 400.0 * (y - 3.0 * x * x), -400.0 * x, -400.0 * x, 200.0],
+            ),
+        }
+    }
+
+    #[test]
+    fn finds_a_curved_minimum() {
+        let found = minimise(&DVector::from_vec(vec![-1.2, 1.0]), rosenbrock).unwrap();
+        assert!((found.point - DVector::from_element(2, 1.0)).norm() < 1e-10);
+    }
+
+    #[test]
+    fn leaves_a_saddle() {
+        // x²/2 − y²/2 + y⁴/4 started at its saddle: the minima are y = ±1.
+        let found = minimise(&DVector::zeros(2), |at| {
+            let (x, y) = (at[0], at[1]);
+            Smooth {
+                value: 0.5 * x * x - 0.5 * y * y + 0.25 * y.powi(4),
+                gradient: DVector::from_vec(vec![x, y.powi(3) - y]),
+                hessian: DMatrix::from_diagonal(&DVector::from_vec(vec![1.0, 3.0 * y * y - 1.0])),
+            }
+        });
+        assert!((found.unwrap().point[1].abs() - 1.0).abs() < 1e-10);
+    }
+
+    #[test]
+    fn a_minimum_at_infinity_is_not_found() {
+        let found = minimise(&DVector::zeros(1), |at| {
+            let e = (-at[0]).exp();
+            Smooth {
+                value: e,
+                gradient: DVector::from_element(1, -e),
+                hessian: DMatrix::from_element(1, 1, e),
+            }
+        });
+        assert!(found.is_none());
+    }
+
+    #[test]
+    fn the_flow_ends_at_the_attracting_root() {
+        // F = x³ − x attracts at ±1 and repels at 0; Newton from 0.1 goes to 0.
+        let cubic = |at: &[f64]| {
+            let x = at[0];
+            (
+                DVector::from_element(1, x.powi(3) - x),
+                DMatrix::from_element(1, 1, 3.0 * x * x - 1.0),
+            )
+        };
+        let start = DVector::from_element(1, 0.1);
+        assert!((root(&start, 0.1, cubic).unwrap().point[0] - 1.0).abs() < 1e-12);
+        assert!(root(&start, f64::INFINITY, cubic).unwrap().point[0].abs() < 1e-12);
+    }
+}

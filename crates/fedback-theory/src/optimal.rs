@@ -1,0 +1,69 @@
+//! The performatively optimal point θ^PO: the minimiser of f(θ; θ), the reaction included.
+//!
+//! Closed form where the risk is quadratic. Otherwise the performative risk need not be convex, and
+//! the best of several starts is taken: the stable points (so that the price of stability is never
+//! negative), zeros, the static minimiser (as if nothing reacted) and the run's start.
+
+use fedback_core::federation::Federation;
+use nalgebra::{Cholesky, DVector};
+
+use crate::newton::{self, Smooth};
+use crate::stable::minimiser;
+
+/// The best point found.
+#[derive(Clone, Debug)]
+pub struct OptimalPoint {
+    /// θ^PO.
+    pub theta: Vec<f64>,
+    /// f(θ^PO; θ^PO).
+    pub risk: f64,
+    /// How many local minima the starts led to; one for a closed form.
+    pub minima: usize,
+}
+
+/// The minimiser of f(θ; θ), or none where the risk has no minimum or not a single one.
+pub fn optimal_point(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
+    match federation.is_affine() {
+        true => quadratic(federation),
+        false => best_of(federation, starts),
+    }
+}
+
+fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
+    let at_zero = federation.performative(&vec![0.0; federation.dim()]);
+    let scale = at_zero.hessian.amax();
+    let smallest = at_zero.hessian.clone().symmetric_eigenvalues().min();
+    if smallest <= 1e-13 * scale.max(1.0) {
+        return None;
+    }
+    let theta = -Cholesky::new(at_zero.hessian)?.solve(&at_zero.gradient);
+    let risk = federation.performative(theta.as_slice()).risk;
+    Some(OptimalPoint { theta: theta.as_slice().to_vec(), risk, minima: 1 })
+}
+
+fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
+    let zeros = vec![0.0; federation.dim()];
+    let origin = DVector::from_column_slice(&zeros);
+    let static_minimiser = minimiser(federation, &zeros, &origin);
+    let mut minima: Vec<OptimalPoint> = Vec::new();
+    let starts = starts.iter().copied().map(DVector::from_column_slice);
+    for start in starts.chain([origin]).chain(static_minimiser) {
+        let found = newton::minimise(&start, |at| {
+            let here = federation.performative(at);
+            Smooth { value: here.risk, gradient: here.gradient, hessian: here.hessian }
+        });
+        let Some(found) = found else { continue };
+        let theta = found.point.as_slice().to_vec();
+        let risk = federation.risk(&theta, &theta);
+        let known = minima.iter().any(|minimum| {
+            let apart = DVector::from_column_slice(&minimum.theta) - &found.point;
+            apart.norm() <= 1e-6 * (1.0 + found.point.norm())
+        });
+        if !known {
+            minima.push(OptimalPoint { theta, risk, minima: 1 });
+        }
+    }
+    let count = minima.len();
+    let best = minima.into_iter().min_by(|a, b| a.risk.total_cmp(&b.risk))?;
+    Some(OptimalPoint { minima: count, ..best })
+}

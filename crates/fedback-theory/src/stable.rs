@@ -1,0 +1,292 @@
+//! The performatively stable point θ^PS: the root of F(θ) = Σ p_i ∇f_i(θ; θ).
+//!
+//! Closed form where the problem is affine. Otherwise damped Newton on F′ = H + J from several
+//! starts: along the gradient flow from where the run starts and from zeros, by Newton's method
+//! from zeros, and from where repeated minimisation ends. Repeated minimisation is a start, not
+//! the criterion: it oscillates on problems whose stable point exists and which P-FedAvg reaches.
+//! The two have their own conditions at a stable point: minimisation contracts where the spectral
+//! radius of H⁻¹J is below one, P-FedAvg with small steps where every eigenvalue of H + J has a
+//! positive real part. Neither implies the other.
+
+use fedback_core::federation::Federation;
+use nalgebra::{DMatrix, DVector};
+
+use crate::newton::{self, Smooth};
+use crate::spectrum;
+
+/// What P-FedAvg with small steps does near the stable point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// It is drawn in.
+    Attracting,
+    /// It is driven away.
+    Repelling,
+    /// There is no stable point.
+    None,
+    /// No stable point was found, or its margin is zero to rounding.
+    Unknown,
+}
+
+impl Stability {
+    /// The word of the JSON contract.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stability::Attracting => "attracting",
+            Stability::Repelling => "repelling",
+            Stability::None => "none",
+            Stability::Unknown => "unknown",
+        }
+    }
+}
+
+/// One stable point.
+#[derive(Clone, Debug)]
+pub struct StablePoint {
+    /// θ^PS.
+    pub theta: Vec<f64>,
+    /// |F(θ^PS)|.
+    pub residual: f64,
+    /// Newton iterations it took; 1 for a closed form.
+    pub iterations: usize,
+    /// The spectral radius of H⁻¹J; none where H is singular.
+    pub minimisation_radius: Option<f64>,
+    /// The smallest real part of an eigenvalue of H + J.
+    pub gradient_margin: Option<f64>,
+}
+
+impl StablePoint {
+    /// What P-FedAvg with small steps does near this point.
+    pub fn stability(&self) -> Stability {
+        match self.gradient_margin {
+            Some(margin) if margin > 0.0 => Stability::Attracting,
+            Some(margin) if margin < 0.0 => Stability::Repelling,
+            _ => Stability::Unknown,
+        }
+    }
+}
+
+/// All that was found.
+#[derive(Clone, Debug)]
+pub struct StableReport {
+    /// The stable points found, each once, the one that a run from the given start settles at
+    /// first.
+    pub points: Vec<StablePoint>,
+    /// The stability of the first one.
+    pub stability: Stability,
+    /// In words, where there is no stable point, it repels, or there are several.
+    pub reason: Option<String>,
+    /// Where there is no stable point but the derivatives are the same everywhere: the radius and
+    /// the margin all the same.
+    pub everywhere: Option<(Option<f64>, Option<f64>)>,
+}
+
+/// A singular value this small against the size of the responses is zero.
+const SINGULAR: f64 = 1e-12;
+
+/// Everything about the stable points of a problem.
+pub fn stable_points(federation: &Federation, start: &[f64]) -> StableReport {
+    match federation.is_affine() {
+        true => affine(federation),
+        false => general(federation, start),
+    }
+}
+
+/// The stable point that a run from `start` settles at, without looking for others where the first
+/// search is successful.
+pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> {
+    if !federation.is_affine() {
+        let attracting = flow(federation, start)
+            .filter(|point| point.stability() == Stability::Attracting);
+        if let Some(point) = attracting {
+            return Some(point.theta);
+        }
+    }
+    stable_points(federation, start).points.into_iter().next().map(|point| point.theta)
+}
+
+fn affine(federation: &Federation) -> StableReport {
+    let dim = federation.dim();
+    let field = federation.mean_field(&vec![0.0; dim], &vec![0.0; dim]);
+    let derivative = &field.curvature + &field.reaction;
+    let (radius, margin) = spectra(&field.curvature, &field.reaction);
+    let singular = derivative.clone().svd(true, true);
+    let scale = 1.0 + field.reaction.amax();
+    let negligible = SINGULAR * scale;
+    if singular.singular_values.min() > negligible {
+        let theta = derivative.lu().solve(&-&field.gradient).unwrap_or_else(|| DVector::zeros(dim));
+        let residual = residual(federation, &theta);
+        let point = StablePoint {
+            theta: theta.as_slice().to_vec(),
+            residual,
+            iterations: 1,
+            minimisation_radius: radius,
+            gradient_margin: margin,
+        };
+        let (stability, reason) = judge(std::slice::from_ref(&point));
+        return StableReport { points: vec![point], stability, reason, everywhere: None };
+    }
+    let nearest = singular
+        .solve(&-&field.gradient, negligible)
+        .unwrap_or_else(|_| DVector::zeros(dim));
+    let left = (&derivative * nearest + &field.gradient).norm();
+    let reason = if left <= 1e-9 * (1.0 + field.gradient.norm()) {
+        "the average response cancels the average curvature exactly and the averages agree: there \
+         is a whole line of stable points, none of them attracting"
+    } else {
+        "the average response cancels the average curvature exactly (for location shifts: the \
+         average sensitivity is 1), so the data run away as fast as the model follows: there is no \
+         stable point"
+    };
+    StableReport {
+        points: Vec::new(),
+        stability: Stability::None,
+        reason: Some(reason.into()),
+        everywhere: Some((radius, margin)),
+    }
+}
+
+fn general(federation: &Federation, start: &[f64]) -> StableReport {
+    let zeros = vec![0.0; federation.dim()];
+    let mut points: Vec<StablePoint> = Vec::new();
+    let mut add = |found: Option<StablePoint>| {
+        let Some(found) = found else { return };
+        let known = points.iter().any(|point| distance(&point.theta, &found.theta) < 1e-6);
+        if !known {
+            points.push(found);
+        }
+    };
+    add(flow(federation, start));
+    if start != zeros {
+        add(flow(federation, &zeros));
+    }
+    add(search(federation, &zeros, f64::INFINITY));
+    let (end, converged) = repeated_minimisation(federation, &zeros);
+    add(end.and_then(|end| search(federation, end.as_slice(), f64::INFINITY)));
+    // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
+    points.sort_by_key(|point| point.stability() != Stability::Attracting);
+    let (stability, mut reason) = judge(&points);
+    if !points.is_empty() && !converged && reason.is_none() {
+        reason = Some("repeated minimisation does not converge from zeros".into());
+    }
+    StableReport { points, stability, reason, everywhere: None }
+}
+
+fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {
+    let Some(first) = points.first() else {
+        let reason = "no stable point was found from any start: the averaged gradient at the \
+                      deployed model has no root within reach (rows that can be separated and \
+                      l2 = 0, or a response too strong for the loss)";
+        return (Stability::Unknown, Some(reason.into()));
+    };
+    let stability = first.stability();
+    let several = match points.len() {
+        1 => None,
+        count => Some(format!(
+            "{count} stable points were found, {} of them attracting; this is {}",
+            points.iter().filter(|p| p.stability() == Stability::Attracting).count(),
+            match stability {
+                Stability::Attracting => "the one that small steps from the start reach",
+                _ => "the first one found",
+            }
+        )),
+    };
+    let margin = first.gradient_margin.unwrap_or(f64::NAN);
+    let own = match stability {
+        Stability::Repelling => Some(format!(
+            "the stable point repels: an eigenvalue of H + J has the real part {margin:.4}, so \
+             small steps lead away from it"
+        )),
+        Stability::Attracting => {
+            first.minimisation_radius.filter(|radius| *radius >= 1.0).map(|radius| {
+                format!(
+                    "small gradient steps settle here, repeated minimisation does not (its \
+                     spectral radius is {radius:.4})"
+                )
+            })
+        }
+        _ => Some("the smallest real part of an eigenvalue of H + J is zero to rounding".into()),
+    };
+    let reason = match (several, own) {
+        (Some(several), Some(own)) => Some(format!("{several}; {own}")),
+        (several, own) => several.or(own),
+    };
+    (stability, reason)
+}
+
+/// Along the gradient flow: where P-FedAvg with small steps goes.
+fn flow(federation: &Federation, start: &[f64]) -> Option<StablePoint> {
+    search(federation, start, 0.5)
+}
+
+fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<StablePoint> {
+    let start = DVector::from_column_slice(start);
+    let found = newton::root(&start, caution, |at| {
+        let field = federation.mean_field(at, at);
+        (field.gradient, field.curvature + field.reaction)
+    })?;
+    let theta = found.point.as_slice().to_vec();
+    let field = federation.mean_field(&theta, &theta);
+    let zeros = vec![0.0; theta.len()];
+    let scale = federation.mean_field(&zeros, &zeros).gradient.norm().max(1.0);
+    let residual = field.gradient.norm();
+    if residual > 1e-8 * scale {
+        return None;
+    }
+    let (minimisation_radius, gradient_margin) = spectra(&field.curvature, &field.reaction);
+    Some(StablePoint {
+        theta,
+        residual,
+        iterations: found.iterations,
+        minimisation_radius,
+        gradient_margin,
+    })
+}
+
+/// θ ← argmin f(·; θ) until it stands still; the last θ, and whether it did.
+fn repeated_minimisation(federation: &Federation, start: &[f64]) -> (Option<DVector<f64>>, bool) {
+    let mut theta = DVector::from_column_slice(start);
+    for _ in 0..40 {
+        let Some(next) = minimiser(federation, theta.as_slice(), &theta) else {
+            return (None, false);
+        };
+        let moved = (&next - &theta).norm();
+        theta = next;
+        if moved <= 1e-8 * (1.0 + theta.norm()) {
+            return (Some(theta), true);
+        }
+    }
+    (Some(theta), false)
+}
+
+/// argmin f(·; deployed), searched from `start`.
+pub(crate) fn minimiser(
+    federation: &Federation,
+    deployed: &[f64],
+    start: &DVector<f64>,
+) -> Option<DVector<f64>> {
+    let found = newton::minimise(start, |at| {
+        let field = federation.mean_field(at, deployed);
+        Smooth { value: field.risk, gradient: field.gradient, hessian: field.curvature }
+    });
+    found.map(|found| found.point)
+}
+
+fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> (Option<f64>, Option<f64>) {
+    let radius = curvature
+        .clone()
+        .lu()
+        .solve(reaction)
+        .and_then(|best_reply| spectrum::radius(&best_reply));
+    (radius, spectrum::smallest_real_part(&(curvature + reaction)))
+}
+
+fn residual(federation: &Federation, theta: &DVector<f64>) -> f64 {
+    federation.mean_field(theta.as_slice(), theta.as_slice()).gradient.norm()
+}
+
+/// |a − b| against the size of the points.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let size: f64 = a.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let apart: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+    apart / (1.0 + size)
+}
