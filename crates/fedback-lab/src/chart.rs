@@ -1,0 +1,77 @@
+//! Outcomes as figures: one colour a run, its mean as a line with a band of one standard deviation,
+//! its exact expectation dashed.
+
+use crate::figure::{Axis, Figure, Mark, Series};
+use crate::measure::Measurement;
+use crate::outcome::Outcome;
+
+/// A run and, where it exists, its exact curve.
+pub struct Pair<'a> {
+    /// How the legend calls it.
+    pub label: String,
+    /// What was simulated.
+    pub run: Option<&'a Outcome>,
+    /// What mathematics says.
+    pub exact: Option<&'a Outcome>,
+}
+
+/// The most informative measurement that every run has.
+pub fn main_measurement(outcomes: &[&Outcome]) -> Option<Measurement> {
+    [Measurement::Distance, Measurement::Risk, Measurement::Consensus, Measurement::Accuracy, Measurement::Auc]
+        .into_iter()
+        .find(|measurement| {
+            let has = |outcome: &&Outcome| outcome.curve.columns.contains(measurement);
+            !outcomes.is_empty() && outcomes.iter().all(has)
+        })
+}
+
+/// A figure of one measurement over local steps.
+pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pair<'_>]) -> Figure {
+    let label = match measurement {
+        Measurement::Distance => "squared distance to the stable point",
+        Measurement::Risk => "performative risk",
+        Measurement::Consensus => "consensus error before aggregation",
+        Measurement::Accuracy => "accuracy",
+        Measurement::Auc => "area under the ROC curve",
+        Measurement::ClientRisk(_) => "risk of a client",
+    };
+    let log = matches!(measurement, Measurement::Distance | Measurement::Consensus);
+    let y = if log { Axis::log(label) } else { Axis::linear(label) };
+    let series = pairs.iter().enumerate().flat_map(|(colour, pair)| {
+        let simulated = pair.run.map(|run| simulated(&pair.label, colour, measurement, run));
+        let exact = pair.exact.map(|exact| {
+            let name = match pair.run {
+                Some(_) => format!("{}, exact", pair.label),
+                None => pair.label.clone(),
+            };
+            let mark = if pair.run.is_some() { Mark::Dashed } else { Mark::Line };
+            Series::line(name, colour, means(measurement, exact)).with_mark(mark)
+        });
+        simulated.into_iter().chain(exact)
+    });
+    Figure {
+        title: title.into(),
+        subtitle: subtitle.into(),
+        x: Axis::linear("local step t"),
+        y,
+        series: series.collect(),
+    }
+}
+
+fn means(measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {
+    let column = outcome.curve.column(measurement);
+    column.into_iter().map(|(step, statistic)| (step as f64, statistic.mean)).collect()
+}
+
+fn simulated(label: &str, colour: usize, measurement: Measurement, run: &Outcome) -> Series {
+    let series = Series::line(label, colour, means(measurement, run));
+    if run.repetitions < 2 {
+        return series;
+    }
+    let band = run.curve.column(measurement).into_iter().map(|(_, statistic)| {
+        let sd = statistic.sd.unwrap_or(0.0);
+        (statistic.mean - sd, statistic.mean + sd)
+    });
+    let band = band.collect();
+    series.with_band(band)
+}

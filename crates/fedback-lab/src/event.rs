@@ -1,0 +1,62 @@
+//! What the runner tells, and who listens.
+
+use crate::error::Error;
+use crate::plan::Plan;
+
+/// Something that happened in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The run begins, or goes on, after `round` rounds.
+    Started {
+        /// The plan.
+        plan: &'a Plan,
+        /// Rounds closed before.
+        round: u64,
+    },
+    /// A record was taken.
+    Record {
+        /// Rounds closed.
+        round: u64,
+        /// Column after column, repetition after repetition.
+        values: &'a [f64],
+    },
+    /// Rounds were closed.
+    Advanced {
+        /// Rounds closed.
+        round: u64,
+    },
+    /// A state from which the run can go on.
+    Checkpoint(&'a State),
+    /// The run is over.
+    Ended(&'a Ending),
+}
+
+/// Everything that a resume needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Rounds closed.
+    pub round: u64,
+    /// The models of all repetitions, one after the other.
+    pub thetas: Vec<f64>,
+    /// Repetitions that stopped being finite, with the round in which they did.
+    pub failed: Vec<(u64, u64)>,
+    /// Seconds spent.
+    pub seconds: f64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ending {
+    /// All rounds are closed and every repetition is finite.
+    Done,
+    /// It failed; why, in words.
+    Failed(String),
+    /// It was asked to stop.
+    Interrupted,
+}
+
+/// Listens to events. An error ends the run.
+pub trait Sink {
+    /// Takes one event.
+    fn take(&mut self, event: &Event<'_>) -> Result<(), Error>;
+}

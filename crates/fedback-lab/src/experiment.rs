@@ -1,0 +1,202 @@
+//! A spec from file to results: every point of it planned first, recorded, then run.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fedback_core::stream::STREAM_FORMAT;
+
+use crate::error::Error;
+use crate::event::{Ending, Event, Sink, State};
+use crate::outcome::{Curve, Outcome};
+use crate::plan::Plan;
+use crate::runner::{self, Resume};
+use crate::spec::{Document, Point, Spec};
+use crate::store::{
+    self, Checkpoint, FailedRepetition, NewRun, Record, RunId, RunState, Store, StoreError,
+    StoredRun, Writer,
+};
+
+/// The plans of a spec.
+#[derive(Debug)]
+pub struct Experiment {
+    /// One plan a point.
+    pub plans: Vec<Plan>,
+    /// Whether the spec has a sweep.
+    pub swept: bool,
+}
+
+impl Experiment {
+    /// Plans every point of a document, before anything is run or written.
+    pub fn new(document: &Document) -> Result<Self, Error> {
+        let points = document.points()?;
+        let swept = points.iter().any(|point| !point.set.is_empty());
+        let plan = |point| Plan::new(point, &document.directory, &document.origin);
+        Ok(Experiment { plans: points.into_iter().map(plan).collect::<Result<_, _>>()?, swept })
+    }
+
+    /// Reads a spec file and plans it.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        Experiment::new(&Document::read(path)?)
+    }
+}
+
+/// Records a plan before its round 0.
+pub fn begin(store: &Store, plan: &Plan) -> Result<RunId, Error> {
+    let run = NewRun {
+        name: plan.spec.name.clone(),
+        spec: plan.spec.canonical(),
+        directory: plan.directory.clone(),
+        plan_hash: plan.hash.clone(),
+        stream_format: STREAM_FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        rounds: plan.spec.rounds.0,
+        repetitions: plan.spec.repetitions.0,
+        set: serde_json::Value::Object(plan.set.clone()).to_string(),
+    };
+    Ok(store.begin(&run)?)
+}
+
+/// Runs a plan and records it under `id`.
+pub fn run_recorded(
+    plan: &Plan,
+    store: &Store,
+    id: RunId,
+    resume: Option<Resume>,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    let mut recording = Recording { writer: Some(store.writer(id)?) };
+    runner::run(plan, resume, &mut [&mut recording, listener], stop)
+}
+
+/// Runs a plan without recording it.
+pub fn run_unrecorded(
+    plan: &Plan,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    runner::run(plan, None, &mut [listener], stop)
+}
+
+/// The sink that writes to a store.
+struct Recording {
+    writer: Option<Writer>,
+}
+
+impl Sink for Recording {
+    fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        match event {
+            Event::Started { .. } | Event::Advanced { .. } => {}
+            Event::Record { round, values } => {
+                writer.record(Record { round: *round, values: values.to_vec() })?;
+            }
+            Event::Checkpoint(state) => writer.checkpoint(Checkpoint {
+                round: state.round,
+                theta: state.thetas.clone(),
+                failed: state
+                    .failed
+                    .iter()
+                    .map(|&(repetition, round)| FailedRepetition { repetition, round })
+                    .collect(),
+                seconds: state.seconds,
+            })?,
+            Event::Ended(ending) => {
+                let Some(writer) = self.writer.take() else { return Ok(()) };
+                match ending {
+                    Ending::Done => writer.finish(store::Outcome::Done)?,
+                    Ending::Failed(why) => writer.finish(store::Outcome::Failed(why.clone()))?,
+                    Ending::Interrupted => writer.flush()?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A stored run with the plan that it was.
+pub struct Reopened {
+    /// What the store has of it.
+    pub stored: StoredRun,
+    /// Its plan, built again and found to be the same.
+    pub plan: Plan,
+}
+
+/// Builds the plan of a stored run again. Refused where the data or the program changed, since the
+/// bits would not be the same.
+pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
+    let stored = store.load(id)?;
+    let origin = format!("run {id}");
+    let spec = Spec::from_canonical(&stored.run.spec)
+        .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
+    let plan = Plan::new(
+        Point { set: toml::Table::new(), spec },
+        Path::new(&stored.run.directory),
+        &origin,
+    )?;
+    let set = serde_json::from_str(&stored.run.set).unwrap_or_default();
+    if plan.hash != stored.run.plan_hash {
+        let version = env!("CARGO_PKG_VERSION");
+        let why = match stored.run.version == version && stored.run.stream_format == STREAM_FORMAT {
+            true => "its data file has changed since it was started: put the old file back".into(),
+            false => format!(
+                "it was started by fedback {} (stream format {}), this is {version} ({}): use that \
+                 version",
+                stored.run.version, stored.run.stream_format, STREAM_FORMAT
+            ),
+        };
+        return Err(Error::input(origin, why));
+    }
+    Ok(Reopened { stored, plan: Plan { set, ..plan } })
+}
+
+impl Reopened {
+    /// Where the run goes on.
+    pub fn resume(&self) -> Option<Resume> {
+        let checkpoint = self.stored.checkpoint.as_ref()?;
+        Some(Resume { state: state(checkpoint), records: self.stored.records.clone() })
+    }
+
+    /// What the run left so far.
+    pub fn outcome(&self) -> Outcome {
+        let plan = &self.plan;
+        let columns = crate::measure::Measurement::of(plan);
+        let mut curve = Curve::new(plan, &columns);
+        for record in &self.stored.records {
+            curve.add(record.round, &record.values);
+        }
+        let state = self.stored.checkpoint.as_ref().map_or_else(
+            || State {
+                round: 0,
+                thetas: plan.start.repeat(plan.spec.repetitions.0 as usize),
+                failed: Vec::new(),
+                seconds: 0.0,
+            },
+            state,
+        );
+        let ending = match self.stored.state {
+            RunState::Done => Ending::Done,
+            RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
+            RunState::Running | RunState::Interrupted => Ending::Interrupted,
+        };
+        Outcome::of_run(plan, curve, &state, ending, None)
+    }
+}
+
+fn state(checkpoint: &Checkpoint) -> State {
+    State {
+        round: checkpoint.round,
+        thetas: checkpoint.theta.clone(),
+        failed: checkpoint.failed.iter().map(|f| (f.repetition, f.round)).collect(),
+        seconds: checkpoint.seconds,
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error.is_input() {
+            true => Error::Input(error.to_string()),
+            false => Error::Failed(error.to_string()),
+        }
+    }
+}

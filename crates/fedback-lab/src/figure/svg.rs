@@ -1,0 +1,373 @@
+//! The SVG drawing of a [`Figure`]: one file that needs no script, no font and no style sheet.
+//!
+//! The parts stand below each other (heading, panel, legend) at a fixed width, each as tall as it
+//! needs to be. The legend is therefore never over a curve and never cut off. Text cannot be
+//! measured here, so its width is estimated on the generous side.
+//!
+//! There are no ids, so that many figures can be pasted into one page. A script finds what it needs
+//! to read values back, or to hide a series, in the `data-` attributes of the panel, of each series
+//! and of its legend entry.
+
+mod legend;
+mod path;
+mod style;
+
+use super::span::{SUPERSCRIPTS, Span, Tick};
+use super::{Figure, Mark, Scale, Series, runs};
+use path::{Point, curve, dots, polyline, px, thinned, thinned_band};
+
+const WIDTH: f64 = 760.0;
+const PANEL_HEIGHT: f64 = 350.0;
+const MARGIN: f64 = 22.0;
+
+pub(super) fn render(figure: &Figure) -> String {
+    let mut body = String::new();
+    let top = heading(figure, &mut body);
+    let panel = Panel::below(top, figure);
+    panel.draw_axes(figure, &mut body);
+    for series in &figure.series {
+        panel.draw_series(series, &mut body);
+    }
+    let height = legend::draw(&figure.series, panel.bottom + 68.0, &mut body);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fedback-figure\" role=\"img\" \
+         width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\n\
+         <title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
+         <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{body}</svg>\n",
+        escaped(&figure.title),
+        escaped(&description(figure)),
+        style::sheet(),
+    )
+}
+
+fn description(figure: &Figure) -> String {
+    let names: Vec<&str> = figure
+        .series
+        .iter()
+        .map(|series| series.name.as_str())
+        .collect();
+    let names = if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join("; ")
+    };
+    let after = if figure.subtitle.is_empty() { "" } else { ". " };
+    let Figure { subtitle, x, y, .. } = figure;
+    format!(
+        "{subtitle}{after}{} against {}. Series: {names}.",
+        y.label, x.label
+    )
+}
+
+/// Title and subtitle, wrapped; returns where the next part may begin.
+fn heading(figure: &Figure, out: &mut String) -> f64 {
+    let title = (&figure.title, "title", 9.6, 22.0);
+    let subtitle = (&figure.subtitle, "subtitle quiet", 7.2, 18.0);
+    let mut y = MARGIN - 6.0;
+    for (words, class, letter_width, line_height) in [title, subtitle] {
+        for line in wrapped(words, ((WIDTH - 2.0 * MARGIN) / letter_width) as usize) {
+            y += line_height;
+            *out += &text(MARGIN, y - 4.0, class, "start", &escaped(&line));
+        }
+    }
+    y
+}
+
+/// The rectangle the curves are drawn in.
+struct Panel {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    x: Span,
+    y: Span,
+    x_ticks: Vec<Tick>,
+    y_ticks: Vec<Tick>,
+}
+
+impl Panel {
+    fn below(top: f64, figure: &Figure) -> Self {
+        let (x, y) = figure.spans();
+        let (x_ticks, y_ticks) = (x.ticks(8), y.ticks(8));
+        let longest = y_ticks
+            .iter()
+            .map(|tick| tick.label.chars().count())
+            .max()
+            .unwrap_or(0);
+        let left = MARGIN + 12.0 + 7.0 * longest as f64;
+        let (right, top) = (WIDTH - MARGIN - 6.0, top + 36.0);
+        Self {
+            left,
+            right,
+            top,
+            bottom: top + PANEL_HEIGHT,
+            x,
+            y,
+            x_ticks,
+            y_ticks,
+        }
+    }
+
+    fn at(&self, (x, y): (f64, f64)) -> Point {
+        let (width, height) = (self.right - self.left, self.bottom - self.top);
+        (self.left + x * width, self.bottom - y * height)
+    }
+
+    fn draw_axes(&self, figure: &Figure, out: &mut String) {
+        let x_domain = domain("x", &self.x, self.left, self.right);
+        let y_domain = domain("y", &self.y, self.bottom, self.top);
+        let (left, right) = (px(self.left), px(self.right));
+        let (top, bottom) = (px(self.top), px(self.bottom));
+        let mut grid = String::new();
+        let mut axis = format!("M{left} {top}V{bottom}H{right}");
+        let mut labels = String::new();
+        for tick in &self.x_ticks {
+            let (x, _) = self.at((tick.at, 0.0));
+            axis += &format!("M{} {bottom}v{}", px(x), tick_length(tick));
+            if !tick.label.is_empty() {
+                grid += &format!("M{} {bottom}V{top}", px(x));
+                labels += &text(
+                    x,
+                    self.bottom + 19.0,
+                    "quiet",
+                    "middle",
+                    &raised(&tick.label),
+                );
+            }
+        }
+        for tick in &self.y_ticks {
+            let (_, y) = self.at((0.0, tick.at));
+            axis += &format!("M{left} {}h-{}", px(y), tick_length(tick));
+            if !tick.label.is_empty() {
+                grid += &format!("M{left} {}H{right}", px(y));
+                labels += &text(
+                    self.left - 9.0,
+                    y + 4.0,
+                    "quiet",
+                    "end",
+                    &raised(&tick.label),
+                );
+            }
+        }
+        let (middle_x, middle_y) = self.at((0.5, 0.5));
+        labels += &text(
+            MARGIN,
+            self.top - 14.0,
+            "label",
+            "start",
+            &escaped(&figure.y.label),
+        );
+        labels += &text(
+            middle_x,
+            self.bottom + 41.0,
+            "label",
+            "middle",
+            &escaped(&figure.x.label),
+        );
+        if figure
+            .series
+            .iter()
+            .all(|series| series.runs(&self.x, &self.y).is_empty())
+        {
+            labels += &text(middle_x, middle_y, "subtitle quiet", "middle", "no data");
+        }
+        *out += &format!(
+            "<g class=\"panel\"{x_domain}{y_domain}>\n<path class=\"grid\" d=\"{grid}\"/>\n\
+             <path class=\"axis\" fill=\"none\" d=\"{axis}\"/>\n{labels}</g>\n"
+        );
+    }
+
+    fn draw_series(&self, series: &Series, out: &mut String) {
+        let points = series.points.len();
+        *out += &opening("series", series);
+        for band in self.band(series) {
+            let band = thinned_band(band, points).into_iter();
+            let (upper, mut lower): (Vec<Point>, Vec<Point>) = band.unzip();
+            lower.reverse();
+            let outline = polyline(&[upper, lower].concat());
+            *out += &format!("<path class=\"band\" d=\"{outline}Z\"/>");
+        }
+        let runs = series.runs(&self.x, &self.y).into_iter();
+        let runs = runs.map(|run| run.into_iter().map(|place| self.at(place)).collect());
+        let runs: Vec<Vec<Point>> = runs.map(|run| thinned(run, points)).collect();
+        if series.mark == Mark::Dots {
+            *out += &dots(&runs.concat(), series.colour);
+        } else {
+            let (lone, lines): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.len() == 1);
+            let drawn = |runs: &[Vec<Point>]| runs.iter().map(|run| polyline(run)).collect();
+            let (lone, lines): (String, String) = (drawn(&lone), drawn(&lines));
+            *out += &curve(series.mark, &lines);
+            if !lone.is_empty() {
+                *out += &format!("<path class=\"curve lone\" d=\"{lone}\"/>");
+            }
+        }
+        *out += "</g>\n";
+    }
+
+    /// The unbroken stretches of the band, as pairs of an upper and a lower point.
+    fn band(&self, series: &Series) -> Vec<Vec<(Point, Point)>> {
+        let edges = series.points.iter().zip(series.band.iter().flatten());
+        runs(edges.map(|(&(x, _), &(low, high))| {
+            let x = self.x.place(x)?;
+            let (low, high) = (self.y.place_clipped(low)?, self.y.place_clipped(high)?);
+            Some((self.at((x, high)), self.at((x, low))))
+        }))
+    }
+}
+
+fn opening(class: &str, series: &Series) -> String {
+    let (name, slot) = (escaped(&series.name), series.colour % style::SLOTS);
+    format!("<g class=\"{class}\" data-name=\"{name}\" data-colour=\"{slot}\">")
+}
+
+fn text(x: f64, y: f64, class: &str, anchor: &str, content: &str) -> String {
+    let place = format!("x=\"{}\" y=\"{}\"", px(x), px(y));
+    format!("<text class=\"{class}\" {place} text-anchor=\"{anchor}\">{content}</text>\n")
+}
+
+/// What a script needs to turn pixels back into values.
+fn domain(axis: &str, span: &Span, from: f64, to: f64) -> String {
+    let (scale, low, high) = match span.scale {
+        Scale::Linear => ("linear", span.low, span.high),
+        Scale::Log => ("log", 10f64.powf(span.low), 10f64.powf(span.high)),
+    };
+    let (from, to) = (px(from), px(to));
+    format!(
+        " data-{axis}-scale=\"{scale}\" data-{axis}-domain=\"{low:.6e} {high:.6e}\" \
+         data-{axis}-range=\"{from} {to}\""
+    )
+}
+
+fn tick_length(tick: &Tick) -> u8 {
+    if tick.label.is_empty() { 3 } else { 5 }
+}
+
+/// A tick label with its exponent set as a raised span: few fonts have all superscript digits in
+/// one size.
+fn raised(label: &str) -> String {
+    let digit = |c: char| match SUPERSCRIPTS
+        .iter()
+        .position(|&superscript| superscript == c)
+    {
+        Some(digit) => digit.to_string(),
+        None => "−".to_owned(),
+    };
+    let Some(at) = label.find(|c| c == '⁻' || SUPERSCRIPTS.contains(&c)) else {
+        return label.to_owned();
+    };
+    let exponent: String = label[at..].chars().map(digit).collect();
+    format!(
+        "{}<tspan dy=\"-5\" font-size=\"9\">{exponent}</tspan>",
+        &label[..at]
+    )
+}
+
+/// Lines of at most `limit` characters, broken between words.
+fn wrapped(words: &str, limit: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= limit => {
+                *line += " ";
+                *line += word;
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Text fit for XML content and attributes. Characters that XML forbids even when escaped are
+/// replaced.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            '\n' | '\r' | '\t' => out.push(' '),
+            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{figure, nasty_figures};
+    use super::*;
+
+    fn path_of(svg: &str, class: &str) -> String {
+        let start = format!("<path class=\"{class}\" d=\"");
+        let (_, rest) = svg.split_once(&start).expect("the path is drawn");
+        rest.split('"')
+            .next()
+            .expect("split is never empty")
+            .to_owned()
+    }
+
+    #[test]
+    fn text_is_escaped_everywhere() {
+        let mut hostile = figure(vec![Series::line("a<b> & \"c\"\u{1}", 0, vec![(0.0, 1.0)])]);
+        hostile.title = "</title><script>".to_owned();
+        hostile.subtitle = "x < y".to_owned();
+        hostile.x.label = "p & q".to_owned();
+        hostile.y.label = "<y>".to_owned();
+        let svg = hostile.to_svg();
+        assert!(svg.contains("data-name=\"a&lt;b&gt; &amp; &quot;c&quot;\u{fffd}\""));
+        assert!(!svg.contains("<script") && !svg.contains("p & q") && !svg.contains("<y>"));
+        assert!(!svg.contains("x < y"));
+        assert_eq!(svg.matches("<title>").count(), 1);
+    }
+
+    #[test]
+    fn nothing_unrepresentable_is_written() {
+        for figure in nasty_figures() {
+            let svg = figure.to_svg();
+            assert!(
+                !svg.contains("NaN") && !svg.contains("inf"),
+                "{figure:?}\n{svg}"
+            );
+            assert_eq!(svg, figure.to_svg());
+        }
+        assert!(figure(vec![]).to_svg().contains("no data"));
+    }
+
+    #[test]
+    fn gaps_break_the_line_and_lone_points_show() {
+        let ys = [1.0, 2.0, f64::NAN, 3.0, f64::INFINITY, 4.0, 0.0, 5.0, 6.0];
+        let points = ys.iter().enumerate().map(|(x, &y)| (x as f64, y)).collect();
+        let mut gaps = figure(vec![Series::line("gaps", 0, points)]);
+        let linear = gaps.to_svg();
+        assert_eq!(path_of(&linear, "curve Line").matches('M').count(), 2);
+        assert_eq!(path_of(&linear, "curve lone").matches('M').count(), 1);
+        gaps.y.scale = Scale::Log;
+        let log = gaps.to_svg();
+        assert_eq!(path_of(&log, "curve Line").matches('M').count(), 2);
+        assert_eq!(path_of(&log, "curve lone").matches('M').count(), 2);
+    }
+
+    #[test]
+    fn a_band_below_zero_ends_at_the_lower_edge_of_a_log_panel() {
+        let series = Series::line("a", 0, vec![(0.0, 1.0), (1.0, 1.0)]);
+        let mut clipped = figure(vec![series.with_band(vec![(-1.0, 2.0), (0.5, 2.0)])]);
+        clipped.y.scale = Scale::Log;
+        let panel = Panel::below(0.0, &clipped);
+        let band = panel.band(&clipped.series[0]).concat();
+        assert_eq!(band[0].1.1, panel.bottom);
+        assert!(band[1].1.1 < panel.bottom && band[1].0.1 > panel.top);
+    }
+
+    #[test]
+    fn long_series_stay_small() {
+        let points = (0..10_000).map(|t| (f64::from(t), f64::from(t * 7919 % 1000)));
+        let points: Vec<_> = points.collect();
+        let band = points.iter().map(|&(_, y)| (y - 1.0, y + 1.0)).collect();
+        let svg = figure(vec![Series::line("long", 0, points).with_band(band)]).to_svg();
+        assert!(path_of(&svg, "curve Line").matches([' ', 'L']).count() <= 2 * 1000);
+        assert!(svg.len() < 50_000, "{} bytes", svg.len());
+    }
+}

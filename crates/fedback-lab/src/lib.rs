@@ -1,0 +1,21 @@
+//! Experiments on reacting populations.
+//!
+//! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
+//! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`] and [`solution`] are what
+//! theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
+
+pub mod chart;
+mod draw;
+pub mod error;
+pub mod event;
+pub mod exact;
+pub mod experiment;
+pub mod figure;
+pub mod measure;
+pub mod outcome;
+pub mod plan;
+pub mod runner;
+pub mod solution;
+pub mod spec;
+pub mod store;
+mod table_file;

@@ -1,0 +1,322 @@
+//! What the user typed.
+//!
+//! A spec is a TOML document. It is read as a table first, changed by `--set`, multiplied by
+//! `[sweep]`, and only then decoded, so that every way in meets the same checks. Unknown keys are
+//! refused. [`crate::plan::Plan`] is what a spec becomes.
+
+mod algorithm;
+mod problem;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+pub use algorithm::{Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize};
+pub use problem::{
+    Base, BestResponse, Entry, GaussianBase, LocationResponse, Loss, Missing, NamedWeights,
+    NumberOrVector, Partition, Penalty, PerClient, Problem, Response, TableBase, Weights,
+};
+pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
+
+use crate::error::Error;
+
+/// The format of specs that this version reads.
+pub const FORMAT: u64 = 1;
+
+/// A whole spec.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | format | 1 | the version of this contract | 1 |
+/// | name | the file's | shows up in the store and in figures | – |
+/// | seed | 0 | everything random comes from it | ≥ 0 |
+/// | repetitions | 1 | seeded repeats | ≥ 1 |
+/// | rounds | required | communication rounds; local steps = rounds · local_steps | ≥ 1 |
+/// | problem | required | the federation | see [`Problem`] |
+/// | algorithm | required | what is run on it | see [`Algorithm`] |
+/// | measure | | what is recorded, and when | see [`Measure`] |
+/// | sweep | none | lists of values by dotted key; every combination is one run | – |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The version of this contract.
+    #[serde(default = "first")]
+    pub format: Count,
+    /// Shows up in the store and in figures.
+    #[serde(default)]
+    pub name: String,
+    /// Everything random comes from this seed.
+    #[serde(default = "zero")]
+    pub seed: SeedNumber,
+    /// Seeded repeats.
+    #[serde(default = "first")]
+    pub repetitions: Count,
+    /// Communication rounds.
+    pub rounds: Count,
+    /// The federation.
+    pub problem: Problem,
+    /// What is run on it.
+    pub algorithm: Algorithm,
+    /// What is recorded, and when.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Lists of values by dotted key; a key may name a whole section, then the values are tables
+    /// merged into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, Vec<serde_json::Value>>>")]
+    pub sweep: Option<Table>,
+}
+
+fn first() -> Count {
+    Count(1)
+}
+
+fn zero() -> SeedNumber {
+    SeedNumber(0)
+}
+
+/// `[measure]`.
+///
+/// | Name | Default | Purpose |
+/// |---|---|---|
+/// | every | 1 | rounds between records; round 0 and the last are always recorded |
+/// | distance | true | squared distance to the stable point |
+/// | risk | true | f(θ; θ) |
+/// | consensus | false | Σ p_i (w_i − w̄)² just before aggregation, over all clients |
+/// | accuracy | false | share of rows on the right side, logistic loss only |
+/// | auc | false | area under the ROC curve, logistic loss only |
+/// | client_risk | false | f_i(θ; θ) of every client |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Rounds between records.
+    pub every: Count,
+    /// Squared distance to the stable point.
+    pub distance: bool,
+    /// f(θ; θ).
+    pub risk: bool,
+    /// The consensus error just before aggregation.
+    pub consensus: bool,
+    /// Share of rows on the right side.
+    pub accuracy: bool,
+    /// Area under the ROC curve.
+    pub auc: bool,
+    /// f_i(θ; θ) of every client.
+    pub client_risk: bool,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Measure {
+            every: Count(1),
+            distance: true,
+            risk: true,
+            consensus: false,
+            accuracy: false,
+            auc: false,
+            client_risk: false,
+        }
+    }
+}
+
+/// One point of a sweep: a spec without sweep, and what was set to get there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The dotted keys and their values; empty for a spec without sweep.
+    pub set: Table,
+    /// The spec.
+    pub spec: Spec,
+}
+
+/// A spec as it was read, not decoded yet.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// How the spec is called in messages.
+    pub origin: String,
+    /// Where relative paths start.
+    pub directory: PathBuf,
+    table: Table,
+}
+
+impl Document {
+    /// Reads a spec file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let origin = path.display().to_string();
+        let fail = |message: String| Error::input(&origin, message);
+        if path.is_dir() {
+            return Err(fail("is a directory; a spec is a TOML file".into()));
+        }
+        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                fail("no such file; `fedback new` writes a spec to start from".into())
+            }
+            _ => fail(format!("cannot be read: {error}")),
+        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| fail("is not text (UTF-8); a spec is a TOML file".into()))?;
+        let mut document = Document::parse(&text, &origin)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        document.directory = std::path::absolute(parent).unwrap_or_else(|_| parent.to_path_buf());
+        if !document.table.contains_key("name") {
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            document.table.insert("name".into(), Value::String(stem.unwrap_or_default()));
+        }
+        Ok(document)
+    }
+
+    /// Takes a spec from text; `origin` is how messages call it.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, Error> {
+        if text.contains('\0') {
+            return Err(Error::input(origin, "is not text; a spec is a TOML file"));
+        }
+        let table: Table = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(String::new(), |span| {
+                format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)
+            });
+            Error::input(origin, format!("{line}is not TOML: {}", error.message()))
+        })?;
+        if table.is_empty() {
+            return Err(Error::input(
+                origin,
+                "is empty; a spec needs rounds, [problem] and [algorithm] (`fedback new` writes one)",
+            ));
+        }
+        let directory = std::env::current_dir().unwrap_or_default();
+        Ok(Document { origin: origin.into(), directory, table })
+    }
+
+    /// Sets `path.to.key=value`; the value is TOML, a bare word a string.
+    pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
+        let origin = format!("--set {assignment}");
+        let (key, text) = assignment.split_once('=').ok_or_else(|| {
+            Error::input(&origin, "no = in it; allowed: --set path.to.key=value")
+        })?;
+        let value = toml::from_str::<Table>(&format!("value = {text}"))
+            .ok()
+            .and_then(|mut table| table.remove("value"))
+            .unwrap_or_else(|| Value::String(text.trim().to_string()));
+        assign(&mut self.table, key.trim(), value).map_err(|error| Error::input(&origin, error))
+    }
+
+    /// Decodes the spec: one point for each combination of the sweep, one without a sweep.
+    pub fn points(&self) -> Result<Vec<Point>, Error> {
+        let fail = |error: KeyError| Error::input(&self.origin, error);
+        self.check_format().map_err(fail)?;
+        let mut table = self.table.clone();
+        let sweep = table.remove("sweep");
+        let combinations = match sweep {
+            None => vec![Table::new()],
+            Some(sweep) => combinations(&sweep).map_err(fail)?,
+        };
+        combinations
+            .into_iter()
+            .map(|set| {
+                let mut table = table.clone();
+                for (key, value) in &set {
+                    assign(&mut table, key, value.clone()).map_err(|error| {
+                        fail(KeyError::new(format!("sweep.\"{key}\""), error.to_string()))
+                    })?;
+                }
+                let spec: Spec = value::decode(table).map_err(fail)?;
+                Ok(Point { set, spec })
+            })
+            .collect()
+    }
+
+    fn check_format(&self) -> Result<(), KeyError> {
+        match self.table.get("format") {
+            None | Some(Value::Integer(1)) => Ok(()),
+            Some(Value::Integer(newer)) if *newer > FORMAT as i64 => Err(KeyError::new(
+                "format",
+                format!("found {newer}; this fedback reads format {FORMAT}: upgrade fedback"),
+            )),
+            Some(other) => Err(KeyError::new(
+                "format",
+                format!("found {}; allowed: {FORMAT}", value::show(other)),
+            )),
+        }
+    }
+}
+
+impl Spec {
+    /// The spec with every default written out, the text that a store keeps and a hash is taken of.
+    pub fn canonical(&self) -> String {
+        toml::to_string(self).unwrap_or_else(|error| format!("# {error}"))
+    }
+
+    /// Reads a canonical text back.
+    pub fn from_canonical(text: &str) -> Result<Self, KeyError> {
+        let table = toml::from_str(text)
+            .map_err(|error: toml::de::Error| KeyError::new("", error.message().to_string()))?;
+        value::decode(table)
+    }
+
+    /// The JSON schema of specs.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(Spec).to_value()
+    }
+}
+
+/// Puts a value at a dotted key; a table is merged into the section it meets.
+fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
+    let parts: Vec<&str> = key.split('.').map(str::trim).collect();
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(KeyError::new(key, "is no key; allowed: names joined by dots"));
+    }
+    let (last, sections) = parts.split_last().unwrap_or((&key, &[]));
+    let mut here = table;
+    for section in sections {
+        let entry = here.entry(section.to_string()).or_insert_with(|| Value::Table(Table::new()));
+        here = entry
+            .as_table_mut()
+            .ok_or_else(|| KeyError::new(key, format!("{section} is a value, not a section")))?;
+    }
+    match (here.get_mut(*last), value) {
+        (Some(Value::Table(existing)), Value::Table(new)) if is_section(&parts) => {
+            existing.extend(new);
+        }
+        (_, value) => {
+            here.insert(last.to_string(), value);
+        }
+    }
+    Ok(())
+}
+
+/// Sections are merged; values such as `step_size` that happen to be tables are replaced.
+fn is_section(parts: &[&str]) -> bool {
+    matches!(
+        parts,
+        ["problem" | "algorithm" | "measure"]
+            | ["problem", "base" | "response" | "loss"]
+    )
+}
+
+/// Every combination of the lists of a sweep, the last key fastest.
+fn combinations(sweep: &Value) -> Result<Vec<Table>, KeyError> {
+    let lists = sweep.as_table().ok_or_else(|| {
+        KeyError::new("sweep", format!("found {}; allowed: a section", value::show(sweep)))
+    })?;
+    let mut all = vec![Table::new()];
+    for (key, values) in lists {
+        let values = values.as_array().filter(|values| !values.is_empty()).ok_or_else(|| {
+            KeyError::new(
+                format!("sweep.\"{key}\""),
+                format!("found {}; allowed: a list of one or more values", value::show(values)),
+            )
+        })?;
+        all = all
+            .into_iter()
+            .flat_map(|set: Table| {
+                values.iter().map(move |value| {
+                    let mut set = set.clone();
+                    set.insert(key.clone(), value.clone());
+                    set
+                })
+            })
+            .collect();
+    }
+    Ok(all)
+}

@@ -1,0 +1,474 @@
+//! The `[problem]` section: who the clients are, their data, and how these react.
+
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use toml::{Table, Value};
+
+use super::value::{
+    Count, KeyError, NonNegative, Positive, Real, SeedNumber, carry, decode, decode_from_value,
+    number, show, take_kind,
+};
+
+/// `[problem]`: the federation.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | clients | from the lists or the table | how many clients | ≥ 1 |
+/// | weights | "uniform"; "rows" for tables | the p_i | see [`Weights`] |
+/// | seed | the spec's | what is drawn for the problem comes from it | ≥ 0 |
+/// | base | required | data before any model is deployed | see [`Base`] |
+/// | response | none | how data react | see [`Response`] |
+/// | loss | required | what a prediction costs | see [`Loss`] |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// How many clients; from the lists or the table where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Count>,
+    /// The clients' weights p_i.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Weights>,
+    /// Weights, means, sensitivities, the shuffle and the partition are drawn from this seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<SeedNumber>,
+    /// The data before any model is deployed.
+    pub base: Base,
+    /// How they react to a deployed model.
+    #[serde(default)]
+    pub response: Response,
+    /// What a prediction costs.
+    pub loss: Loss,
+}
+
+/// `weights`: `"uniform"`, `"rows"`, a list, or `{ variance = v }`.
+///
+/// A list is ≥ 0 and sums to 1 within 1e-9. `{ variance = v }` draws p_i ∝ e_i^a with exponentials
+/// e_i and the a ≥ 0 at which the variance over clients is v, below 1/N − 1/N².
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Weights {
+    /// A rule by name.
+    Named(NamedWeights),
+    /// One weight a client.
+    List(Vec<NonNegative>),
+    /// Drawn with a given variance over clients.
+    Spread {
+        /// (1/N) Σ (p_i − 1/N)².
+        variance: NonNegative,
+    },
+}
+
+/// A rule for weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NamedWeights {
+    /// 1/N each.
+    Uniform,
+    /// A client's share of the rows.
+    Rows,
+}
+
+impl TryFrom<Value> for Weights {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        const ALLOWED: &str = "allowed: \"uniform\", \"rows\", a list of numbers from 0 to 1 that \
+                               sum to 1, { variance = … }";
+        match &value {
+            Value::String(name) if name == "uniform" => Ok(Weights::Named(NamedWeights::Uniform)),
+            Value::String(name) if name == "rows" => Ok(Weights::Named(NamedWeights::Rows)),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| {
+                    number(item)
+                        .filter(|weight| *weight >= 0.0)
+                        .map(NonNegative)
+                        .ok_or_else(|| format!("found the weight {}; {ALLOWED}", show(item)))
+                })
+                .collect::<Result<_, _>>()
+                .map(Weights::List),
+            Value::Table(table) if table.len() == 1 && table.contains_key("variance") => {
+                let variance = NonNegative::try_from(table["variance"].clone())
+                    .map_err(|message| format!("variance: {message}"))?;
+                Ok(Weights::Spread { variance })
+            }
+            other => Err(format!("found {}; {ALLOWED}", show(other))),
+        }
+    }
+}
+
+/// A value for every client: a number for all of them, a list with one entry a client,
+/// `{ average, variance }` or `{ low, high }`.
+///
+/// An entry of a list is a number, a vector (one number a coordinate) or, for sensitivities, a
+/// matrix. `{ average, variance }` is drawn, then shifted and scaled so that the p-weighted mean and
+/// variance over clients are met exactly. `{ low, high }` is uniform.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum PerClient {
+    /// The same for every client.
+    Same(Real),
+    /// One entry a client.
+    List(Vec<Entry>),
+    /// Drawn with exact weighted moments.
+    Moments {
+        /// The p-weighted mean: a number, or one a coordinate.
+        average: NumberOrVector,
+        /// The p-weighted variance of each coordinate.
+        variance: NonNegative,
+    },
+    /// Drawn uniformly.
+    Range {
+        /// The lower end.
+        low: Real,
+        /// The upper end.
+        high: Real,
+    },
+}
+
+/// One client's entry.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Entry {
+    /// The same for every coordinate.
+    Number(f64),
+    /// One number a coordinate.
+    Vector(Vec<f64>),
+    /// Row after row.
+    Matrix(Vec<Vec<f64>>),
+}
+
+/// A number, or one a coordinate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NumberOrVector {
+    /// The same for every coordinate.
+    Number(f64),
+    /// One number a coordinate.
+    Vector(Vec<f64>),
+}
+
+fn vector(value: &Value) -> Option<Vec<f64>> {
+    value.as_array()?.iter().map(number).collect()
+}
+
+impl TryFrom<&Value> for Entry {
+    type Error = String;
+
+    fn try_from(value: &Value) -> Result<Self, String> {
+        let matrix = || value.as_array()?.iter().map(vector).collect::<Option<Vec<_>>>();
+        number(value)
+            .map(Entry::Number)
+            .or_else(|| vector(value).map(Entry::Vector))
+            .or_else(|| matrix().map(Entry::Matrix))
+            .ok_or_else(|| {
+                format!("found {}; allowed: a finite number, a vector or a matrix", show(value))
+            })
+    }
+}
+
+impl TryFrom<Value> for PerClient {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        const ALLOWED: &str = "allowed: a finite number, a list with one entry per client, \
+                               { average = …, variance = … } or { low = …, high = … }";
+        if let Some(same) = number(&value) {
+            return Ok(PerClient::Same(Real(same)));
+        }
+        match &value {
+            Value::Array(items) => {
+                let entries = items.iter().enumerate().map(|(client, item)| {
+                    Entry::try_from(item).map_err(|why| format!("entry {client}: {why}"))
+                });
+                entries.collect::<Result<_, _>>().map(PerClient::List)
+            }
+            Value::Table(table) => from_table(table)?.ok_or(format!("found {}; {ALLOWED}", show(&value))),
+            other => Err(format!("found {}; {ALLOWED}", show(other))),
+        }
+    }
+}
+
+fn from_table(table: &Table) -> Result<Option<PerClient>, String> {
+    let real = |key: &str| {
+        Real::try_from(table[key].clone()).map_err(|message| format!("{key}: {message}"))
+    };
+    let has = |keys: [&str; 2]| table.len() == 2 && keys.iter().all(|key| table.contains_key(*key));
+    if has(["low", "high"]) {
+        let (low, high) = (real("low")?, real("high")?);
+        if low.0 > high.0 {
+            return Err(format!("low = {} is above high = {}; swap them", low.0, high.0));
+        }
+        return Ok(Some(PerClient::Range { low, high }));
+    }
+    if has(["average", "variance"]) {
+        let average = match vector(&table["average"]) {
+            Some(vector) => NumberOrVector::Vector(vector),
+            None => NumberOrVector::Number(real("average")?.0),
+        };
+        let variance = NonNegative::try_from(table["variance"].clone())
+            .map_err(|message| format!("variance: {message}"))?;
+        return Ok(Some(PerClient::Moments { average, variance }));
+    }
+    Ok(None)
+}
+
+decode_from_value!(Weights, PerClient);
+
+/// `[problem.base]`: the data before any model is deployed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Base {
+    /// Normal observations.
+    Gaussian(GaussianBase),
+    /// The rows of a CSV file.
+    Table(TableBase),
+}
+
+/// `kind = "gaussian"`: client i draws z0 ~ N(mean_i, noise² I).
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | dim | 1 | coordinates of an observation, and of θ | ≥ 1 |
+/// | mean | required | mean_i | see [`PerClient`] |
+/// | noise | 1 | standard deviation of every coordinate | ≥ 0 |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GaussianBase {
+    /// Coordinates of an observation, and of θ.
+    #[serde(default = "one")]
+    pub dim: Count,
+    /// The clients' means.
+    pub mean: PerClient,
+    /// The standard deviation of every coordinate.
+    #[serde(default = "unit")]
+    pub noise: NonNegative,
+}
+
+fn one() -> Count {
+    Count(1)
+}
+
+fn unit() -> NonNegative {
+    NonNegative(1.0)
+}
+
+/// `kind = "table"`: the rows of a CSV file with a header.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | path | required | the CSV file, relative to the spec | – |
+/// | label | none | the column to predict | required but for the loss "mean" |
+/// | partition | `{ equal = clients }` where `clients` is given | who holds which rows | see [`Partition`] |
+/// | shuffle | false | put the rows in a seeded random order first | – |
+/// | standardize | false | every feature to mean 0 and sd 1 over all rows | – |
+/// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
+/// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TableBase {
+    /// The CSV file, relative to the spec.
+    pub path: String,
+    /// The column to predict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Who holds which rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Partition>,
+    /// Put the rows in a random order first.
+    #[serde(default)]
+    pub shuffle: bool,
+    /// Every feature to mean 0 and standard deviation 1 over all rows.
+    #[serde(default)]
+    pub standardize: bool,
+    /// A last coordinate of ones.
+    #[serde(default)]
+    pub intercept: bool,
+    /// What to do with rows that miss a cell.
+    #[serde(default)]
+    pub missing: Missing,
+}
+
+/// What to do with rows that miss a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// Refuse the table.
+    #[default]
+    Error,
+    /// Leave the row out.
+    Drop,
+}
+
+/// Who holds which rows: `{ column = "bank" }`, `{ equal = 10 }` or
+/// `{ dirichlet = 0.5, clients = 10 }`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Partition {
+    /// One client for every value of a column, sorted by code point.
+    Column {
+        /// The column.
+        column: String,
+    },
+    /// Contiguous parts of equal size.
+    Equal {
+        /// How many.
+        equal: Count,
+    },
+    /// Dirichlet shares within every class of the label.
+    Dirichlet {
+        /// All concentrations.
+        dirichlet: Positive,
+        /// How many clients.
+        clients: Count,
+    },
+}
+
+impl TryFrom<Value> for Partition {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let error = || {
+            format!(
+                "found {}; allowed: {{ column = \"…\" }}, {{ equal = … }} or {{ dirichlet = …, \
+                 clients = … }}",
+                show(&value)
+            )
+        };
+        let table = value.as_table().ok_or_else(error)?;
+        let keys: Vec<&str> = table.keys().map(String::as_str).collect();
+        let count = |key: &str| {
+            Count::try_from(table[key].clone()).map_err(|message| format!("{key}: {message}"))
+        };
+        match keys[..] {
+            ["column"] => match &table["column"] {
+                Value::String(column) => Ok(Partition::Column { column: column.clone() }),
+                other => Err(format!("column: found {}; allowed: a column's name", show(other))),
+            },
+            ["equal"] => Ok(Partition::Equal { equal: count("equal")? }),
+            ["dirichlet", "clients"] | ["clients", "dirichlet"] => {
+                let dirichlet = Positive::try_from(table["dirichlet"].clone())
+                    .map_err(|message| format!("dirichlet: {message}"))?;
+                Ok(Partition::Dirichlet { dirichlet, clients: count("clients")? })
+            }
+            _ => Err(error()),
+        }
+    }
+}
+
+decode_from_value!(Partition);
+
+/// `[problem.response]`: how data react to a deployed θ.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Response {
+    /// They do not.
+    #[default]
+    None,
+    /// z = z0 + sensitivity_i · θ.
+    Location(LocationResponse),
+    /// x_S ← x_S − sensitivity_i · θ_S.
+    BestResponse(BestResponse),
+}
+
+/// `kind = "location"`.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | sensitivity | required | ε_i: number, vector or matrix | see [`PerClient`] |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LocationResponse {
+    /// The clients' sensitivities.
+    pub sensitivity: PerClient,
+}
+
+/// `kind = "best-response"`.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | features | required | the columns S that move | names of the table |
+/// | sensitivity | required | ε_i, over the features in their order | see [`PerClient`] |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BestResponse {
+    /// The columns that move.
+    pub features: Vec<String>,
+    /// The clients' sensitivities.
+    pub sensitivity: PerClient,
+}
+
+/// `[problem.loss]`: what a prediction costs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Loss {
+    /// |θ − z|² / 2.
+    Mean,
+    /// (y − x·θ)² / 2 + l2/2 |θ|².
+    Squared(Penalty),
+    /// log(1 + e^(x·θ)) − y x·θ + l2/2 |θ|².
+    Logistic(Penalty),
+}
+
+/// The penalty of a linear model.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | l2 | 0 | ridge penalty, not on the intercept | ≥ 0 |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Penalty {
+    /// Ridge penalty, not on the intercept.
+    #[serde(default = "nothing")]
+    pub l2: NonNegative,
+}
+
+fn nothing() -> NonNegative {
+    NonNegative(0.0)
+}
+
+/// A kind without keys of its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoKeys {}
+
+/// Implements `Deserialize` of a section by its `kind`.
+macro_rules! decode_by_kind {
+    ($name:ident { $($kind:literal => $make:expr),+ $(,)? }) => {
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
+                let mut table = match Value::deserialize(decoder)? {
+                    Value::Table(table) => table,
+                    other => {
+                        let found = show(&other);
+                        return Err(D::Error::custom(format!("found {found}; allowed: a section")));
+                    }
+                };
+                let decoded = match take_kind(&mut table, &[$($kind),+]).map_err(carry)?.as_str() {
+                    $($kind => $make(table),)+
+                    _ => Err(KeyError::new("kind", "is not known")),
+                };
+                decoded.map_err(carry)
+            }
+        }
+    };
+}
+pub(super) use decode_by_kind;
+
+decode_by_kind!(Base {
+    "gaussian" => |table| decode(table).map(Base::Gaussian),
+    "table" => |table| decode(table).map(Base::Table),
+});
+
+decode_by_kind!(Response {
+    "none" => |table| decode(table).map(|NoKeys {}| Response::None),
+    "location" => |table| decode(table).map(Response::Location),
+    "best-response" => |table| decode(table).map(Response::BestResponse),
+});
+
+decode_by_kind!(Loss {
+    "mean" => |table| decode(table).map(|NoKeys {}| Loss::Mean),
+    "squared" => |table| decode(table).map(Loss::Squared),
+    "logistic" => |table| decode(table).map(Loss::Logistic),
+});

@@ -1,0 +1,67 @@
+//! Numbers as little-endian blobs.
+
+use rusqlite::types::{FromSqlError, Type};
+use rusqlite::{Error, Row};
+
+/// Bytes per number.
+pub(super) const WORD: usize = 8;
+
+/// The words of `numbers`, as `to_bytes` writes each (`f64::to_le_bytes`, `u64::to_le_bytes`).
+pub(super) fn encode<T: Copy>(
+    numbers: impl IntoIterator<Item = T>,
+    count: usize,
+    to_bytes: fn(T) -> [u8; WORD],
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(count * WORD);
+    for number in numbers {
+        bytes.extend_from_slice(&to_bytes(number));
+    }
+    bytes
+}
+
+/// The numbers in `bytes`; a rest shorter than a word is left out.
+pub(super) fn decode<T>(bytes: &[u8], from_bytes: fn([u8; WORD]) -> T) -> Vec<T> {
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&word| from_bytes(word))
+        .collect()
+}
+
+/// The numbers in a blob column, which must be whole words.
+pub(super) fn column<T>(
+    row: &Row<'_>,
+    index: usize,
+    from_bytes: fn([u8; WORD]) -> T,
+) -> rusqlite::Result<Vec<T>> {
+    let bytes = row.get_ref(index)?.as_blob()?;
+    check(index, bytes, bytes.len().next_multiple_of(WORD))?;
+    Ok(decode(bytes, from_bytes))
+}
+
+/// The bytes of a blob column, which must be `length` long.
+pub(super) fn bytes<'r>(
+    row: &'r Row<'_>,
+    index: usize,
+    length: usize,
+) -> rusqlite::Result<&'r [u8]> {
+    let bytes = row.get_ref(index)?.as_blob()?;
+    check(index, bytes, length)?;
+    Ok(bytes)
+}
+
+fn check(index: usize, bytes: &[u8], expected_size: usize) -> rusqlite::Result<()> {
+    if bytes.len() == expected_size {
+        return Ok(());
+    }
+    let mismatch = FromSqlError::InvalidBlobSize {
+        expected_size,
+        blob_size: bytes.len(),
+    };
+    Err(Error::FromSqlConversionFailure(
+        index,
+        Type::Blob,
+        Box::new(mismatch),
+    ))
+}

@@ -1,0 +1,331 @@
+//! The writer of one run: a thread with its own connection, so that the simulation does not wait
+//! for the disk.
+
+use std::mem;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::blob;
+use super::claim::Claim;
+use super::file::Location;
+use super::{Checkpoint, Outcome, Record, RunId, StoreError};
+
+/// Checkpoints that may wait for the disk before the simulation does.
+const QUEUE: usize = 4;
+
+/// Values to a row of records: 32 MiB, well below SQLite's limit of 10^9 bytes.
+const VALUES_PER_ROW: usize = 4 << 20;
+
+/// Writes one run. It holds the run until it is dropped.
+///
+/// Dropped without [`finish`](Writer::finish) it writes every checkpoint it was given and leaves the
+/// run interrupted. An error of the thread is returned by the next call and by all that follow.
+#[derive(Debug)]
+pub struct Writer {
+    location: Location,
+    id: RunId,
+    reached: Reached,
+    buffer: Vec<Record>,
+    messages: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    error: Arc<OnceLock<StoreError>>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Write(Vec<Record>, Checkpoint),
+    Flush(SyncSender<()>),
+    Finish(Outcome),
+}
+
+/// How far a run has been written, what the next record and checkpoint are held against.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reached {
+    checkpoint: Option<u64>,
+    record: Option<u64>,
+    width: Option<usize>,
+}
+
+impl Reached {
+    pub(super) fn read(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Reached> {
+        let checkpoint = reading
+            .query_one(
+                "SELECT round FROM checkpoint WHERE run = ?1",
+                [id.0],
+                |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
+            )
+            .optional()?;
+        let sql = "SELECT last_round, width FROM records WHERE run = ?1
+                   ORDER BY last_round DESC LIMIT 1";
+        let last = reading
+            .query_row(sql, [id.0], |row| {
+                Ok((
+                    row.get::<_, i64>(0)?.cast_unsigned(),
+                    row.get::<_, u32>(1)? as usize,
+                ))
+            })
+            .optional()?;
+        let (record, width) = last.unzip();
+        Ok(Reached {
+            checkpoint,
+            record,
+            width,
+        })
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), String> {
+        let (round, width) = (record.round, record.values.len());
+        if let Some(last) = self.record.filter(|&last| round <= last) {
+            return Err(format!(
+                "a record of round {round} after that of round {last}"
+            ));
+        }
+        // Killed after that checkpoint, the run would go on without the record.
+        if let Some(last) = self.checkpoint.filter(|&last| round <= last) {
+            return Err(format!(
+                "a record of round {round} after the checkpoint of round {last}"
+            ));
+        }
+        if let Some(others) = self.width.filter(|&others| width != others) {
+            return Err(format!(
+                "a record of {width} values where others have {others}"
+            ));
+        }
+        *self = Reached {
+            record: Some(round),
+            width: Some(width),
+            ..*self
+        };
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, round: u64) -> Result<(), String> {
+        if let Some(last) = self
+            .record
+            .max(self.checkpoint)
+            .filter(|&last| round < last)
+        {
+            return Err(format!("a checkpoint of round {round} after round {last}"));
+        }
+        self.checkpoint = Some(round);
+        Ok(())
+    }
+}
+
+impl Writer {
+    pub(super) fn start(
+        location: Location,
+        connection: Connection,
+        claim: Claim,
+        id: RunId,
+        reached: Reached,
+    ) -> Result<Writer, StoreError> {
+        let (messages, received) = mpsc::sync_channel(QUEUE);
+        let error = Arc::new(OnceLock::new());
+        let thread = thread::Builder::new()
+            .name("fedback-store".to_owned())
+            .spawn({
+                let (location, error) = (location.clone(), Arc::clone(&error));
+                move || work(&location, connection, claim, id, received, &error)
+            });
+        match thread {
+            Ok(thread) => Ok(Writer {
+                location,
+                id,
+                reached,
+                buffer: Vec::new(),
+                messages: Some(messages),
+                thread: Some(thread),
+                error,
+            }),
+            Err(cause) => Err(StoreError::Io {
+                path: location.shown(),
+                cause: cause.into(),
+            }),
+        }
+    }
+
+    /// Takes a record, which is written with the next checkpoint.
+    ///
+    /// Its round must be later than that of every record and of every checkpoint before.
+    pub fn record(&mut self, record: Record) -> Result<(), StoreError> {
+        self.healthy()?;
+        self.reached
+            .record(&record)
+            .map_err(|reason| self.refused(reason))?;
+        self.buffer.push(record);
+        Ok(())
+    }
+
+    /// Writes the records since the last checkpoint and this checkpoint, in one transaction.
+    ///
+    /// Returns at once, unless the disk is several checkpoints behind.
+    pub fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
+        self.healthy()?;
+        self.reached
+            .checkpoint(checkpoint.round)
+            .map_err(|reason| self.refused(reason))?;
+        let records = mem::take(&mut self.buffer);
+        self.send(Message::Write(records, checkpoint))
+    }
+
+    /// Waits until every checkpoint so far is committed.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let (done, wait) = mpsc::sync_channel(1);
+        self.send(Message::Flush(done))?;
+        wait.recv().map_err(|_| self.failure())
+    }
+
+    /// Ends the run, waits until everything is on the disk and lets the run go.
+    ///
+    /// Records after the last checkpoint are an error in a run that is done; with a run that
+    /// failed they are dropped.
+    pub fn finish(mut self, outcome: Outcome) -> Result<(), StoreError> {
+        self.healthy()?;
+        if outcome == Outcome::Done && !self.buffer.is_empty() {
+            return Err(self.refused("a run that ends with records after its checkpoint".into()));
+        }
+        self.send(Message::Finish(outcome))?;
+        let stopped = self.join();
+        self.healthy()?;
+        if stopped { Ok(()) } else { Err(self.failure()) }
+    }
+
+    fn healthy(&self) -> Result<(), StoreError> {
+        match self.error.get() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn send(&self, message: Message) -> Result<(), StoreError> {
+        let sent = self
+            .messages
+            .as_ref()
+            .is_some_and(|messages| messages.send(message).is_ok());
+        if sent { Ok(()) } else { Err(self.failure()) }
+    }
+
+    /// Why the thread has stopped. It sets the error before it stops listening.
+    fn failure(&self) -> StoreError {
+        let stopped = || StoreError::Stopped {
+            path: self.location.shown(),
+        };
+        self.error.get().cloned().unwrap_or_else(stopped)
+    }
+
+    fn refused(&self, reason: String) -> StoreError {
+        StoreError::Refused {
+            id: self.id,
+            reason,
+        }
+    }
+
+    /// Lets the thread work off what it was sent; false when it panicked.
+    fn join(&mut self) -> bool {
+        self.messages = None;
+        self.thread
+            .take()
+            .is_none_or(|thread| thread.join().is_ok())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn work(
+    location: &Location,
+    mut connection: Connection,
+    claim: Claim,
+    id: RunId,
+    messages: Receiver<Message>,
+    error: &OnceLock<StoreError>,
+) {
+    let written = messages.iter().try_for_each(|message| match message {
+        Message::Write(records, checkpoint) => write(&mut connection, id, &records, &checkpoint),
+        Message::Finish(outcome) => end(&connection, id, outcome),
+        Message::Flush(done) => {
+            // Whoever asked may have gone.
+            let _ = done.send(());
+            Ok(())
+        }
+    });
+    if let Err(cause) = written {
+        let _ = error.set(location.error(cause));
+    }
+    drop(messages);
+    claim.release(&mut connection);
+}
+
+fn write(
+    connection: &mut Connection,
+    id: RunId,
+    records: &[Record],
+    checkpoint: &Checkpoint,
+) -> rusqlite::Result<()> {
+    let writing = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if let Some(first) = records.first() {
+        let width = first.values.len();
+        for batch in records.chunks((VALUES_PER_ROW / width.max(1)).max(1)) {
+            write_records(&writing, id, width, batch)?;
+        }
+    }
+    let failed = checkpoint
+        .failed
+        .iter()
+        .flat_map(|failed| [failed.repetition, failed.round]);
+    let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta)
+               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (run) DO UPDATE
+               SET round = ?2, seconds = ?3, failed = ?4, theta = ?5";
+    writing.prepare_cached(sql)?.execute((
+        id.0,
+        checkpoint.round.cast_signed(),
+        checkpoint.seconds,
+        blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes),
+        blob::encode(
+            checkpoint.theta.iter().copied(),
+            checkpoint.theta.len(),
+            f64::to_le_bytes,
+        ),
+    ))?;
+    writing.commit()
+}
+
+fn write_records(
+    writing: &Transaction<'_>,
+    id: RunId,
+    width: usize,
+    batch: &[Record],
+) -> rusqlite::Result<()> {
+    let rounds = batch.iter().map(|record| record.round);
+    let values = batch
+        .iter()
+        .flat_map(|record| record.values.iter().copied());
+    let sql = "INSERT INTO records (run, last_round, width, rounds, measurements)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    writing.prepare_cached(sql)?.execute((
+        id.0,
+        batch.last().map(|record| record.round.cast_signed()),
+        i64::try_from(width).unwrap_or(i64::MAX),
+        blob::encode(rounds, batch.len(), u64::to_le_bytes),
+        blob::encode(values, batch.len() * width, f64::to_le_bytes),
+    ))?;
+    Ok(())
+}
+
+fn end(connection: &Connection, id: RunId, outcome: Outcome) -> rusqlite::Result<()> {
+    // The last commit also brings the earlier ones to the disk: what is done survives a power cut.
+    connection.pragma_update(None, "synchronous", "full")?;
+    let (ended, failure) = match outcome {
+        Outcome::Done => ("done", None),
+        Outcome::Failed(failure) => ("failed", Some(failure)),
+    };
+    let sql = "UPDATE run SET ended = ?2, failure = ?3 WHERE id = ?1";
+    connection.execute(sql, (id.0, ended, failure)).map(|_| ())
+}

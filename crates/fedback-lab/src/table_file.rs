@@ -1,0 +1,196 @@
+//! A table read from a CSV file with a header.
+
+use std::path::Path;
+
+use fedback_core::base::RawTable;
+
+/// What to look for in the file.
+pub struct Columns<'a> {
+    /// The column to predict.
+    pub label: Option<&'a str>,
+    /// The column that names clients.
+    pub client: Option<&'a str>,
+    /// Leave rows with missing cells out rather than refuse them.
+    pub drop_missing: bool,
+    /// Labels must be 0 or 1, and both must occur.
+    pub binary: bool,
+}
+
+/// Reads a table, or says in one sentence what is wrong and where.
+pub fn read(path: &Path, bytes: &[u8], columns: &Columns<'_>) -> Result<RawTable, String> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+    let file = path.display();
+    let header = reader.headers().map_err(|error| format!("{file}: {}", explain(&error)))?.clone();
+    let names: Vec<String> =
+        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_string()).collect();
+    check_header(&names).map_err(|why| format!("{file}: line 1: {why}"))?;
+    let find = |column: Option<&str>, what: &str| -> Result<Option<usize>, String> {
+        column
+            .map(|column| {
+                names.iter().position(|name| name == column).ok_or_else(|| {
+                    format!("{file}: no {what} column \"{column}\"; columns: {}", names.join(", "))
+                })
+            })
+            .transpose()
+    };
+    let (label, client) = (find(columns.label, "label")?, find(columns.client, "partition")?);
+    if label.is_some() && label == client {
+        return Err(format!("{file}: \"{}\" is both label and partition column", names[label.unwrap_or(0)]));
+    }
+    let features: Vec<usize> =
+        (0..names.len()).filter(|column| Some(*column) != label && Some(*column) != client).collect();
+    if features.is_empty() {
+        return Err(format!("{file}: no column is left as a feature; columns: {}", names.join(", ")));
+    }
+    let mut table = RawTable {
+        features: features.iter().map(|&column| names[column].clone()).collect(),
+        values: Vec::new(),
+        labels: Vec::new(),
+        clients: client.map(|_| Vec::new()),
+    };
+    let mut record = csv::StringRecord::new();
+    let mut row = Vec::with_capacity(features.len());
+    while reader.read_record(&mut record).map_err(|error| format!("{file}: {}", explain(&error)))? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let cell = |column: usize| -> Result<Option<f64>, String> {
+            number(record.get(column).unwrap_or_default()).map_err(|why| {
+                format!("{file}: line {line}, column \"{}\": {why}", names[column])
+            })
+        };
+        let missing = |column: usize| {
+            format!(
+                "{file}: line {line}, column \"{}\": the cell is missing; fill it, or leave such \
+                 rows out with missing = \"drop\"",
+                names[column]
+            )
+        };
+        row.clear();
+        let mut complete = true;
+        for &column in features.iter().chain(&label) {
+            match cell(column)? {
+                Some(value) => row.push(value),
+                None if columns.drop_missing => complete = false,
+                None => return Err(missing(column)),
+            }
+        }
+        let name = client.map(|column| record.get(column).unwrap_or_default());
+        if name.is_some_and(str::is_empty) {
+            match columns.drop_missing {
+                true => complete = false,
+                false => return Err(missing(client.unwrap_or(0))),
+            }
+        }
+        if !complete {
+            continue;
+        }
+        let y = if label.is_some() { row.pop().unwrap_or(0.0) } else { 0.0 };
+        if columns.binary && y != 0.0 && y != 1.0 {
+            return Err(format!(
+                "{file}: line {line}, column \"{}\": found the label {y}; the logistic loss needs \
+                 0 or 1",
+                columns.label.unwrap_or_default()
+            ));
+        }
+        table.values.extend_from_slice(&row);
+        table.labels.push(y);
+        if let (Some(clients), Some(name)) = (&mut table.clients, name) {
+            clients.push(name.to_string());
+        }
+    }
+    check_rows(&table, columns).map_err(|why| format!("{file}: {why}"))?;
+    Ok(table)
+}
+
+fn check_header(names: &[String]) -> Result<(), String> {
+    if names.iter().all(|name| name.is_empty() || name.parse::<f64>().is_ok()) {
+        return Err("no header: the first line must name the columns".into());
+    }
+    let mut sorted: Vec<&String> = names.iter().collect();
+    sorted.sort();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(format!("two columns are called \"{}\"", pair[0])),
+        None => Ok(()),
+    }
+}
+
+fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
+    if table.labels.is_empty() {
+        return Err("no rows are left".into());
+    }
+    let first = table.labels[0];
+    if columns.binary && table.labels.iter().all(|y| *y == first) {
+        return Err(format!(
+            "every label in \"{}\" is {first}; the logistic loss needs both classes",
+            columns.label.unwrap_or_default()
+        ));
+    }
+    Ok(())
+}
+
+/// A cell as a number; none where it is missing.
+fn number(cell: &str) -> Result<Option<f64>, String> {
+    if matches!(cell.to_ascii_lowercase().as_str(), "" | "na" | "n/a" | "nan") {
+        return Ok(None);
+    }
+    match cell.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(Some(value)),
+        Ok(_) => Err(format!("found {cell}; allowed: finite numbers")),
+        Err(_) => Err(format!("found \"{cell}\"; allowed: numbers")),
+    }
+}
+
+fn explain(error: &csv::Error) -> String {
+    let line = error.position().map_or(String::new(), |at| format!("line {}: ", at.line()));
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!(
+            "{line}found {len} cells; the header has {expected_len} columns"
+        ),
+        csv::ErrorKind::Utf8 { .. } => format!("{line}is not UTF-8 text"),
+        _ => format!("{line}cannot be read as CSV: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str, drop_missing: bool) -> Result<RawTable, String> {
+        let columns =
+            Columns { label: Some("y"), client: Some("site"), drop_missing, binary: true };
+        read(Path::new("t.csv"), text.as_bytes(), &columns)
+    }
+
+    #[test]
+    fn columns_are_told_apart() {
+        let table = table("a,y,site,b\n1,0,x,2\n3,1,y,4\n", false).unwrap();
+        assert_eq!(table.features, ["a", "b"]);
+        assert_eq!(table.values, [1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(table.labels, [0.0, 1.0]);
+        assert_eq!(table.clients.unwrap(), ["x", "y"]);
+    }
+
+    #[test]
+    fn messages_name_line_and_column() {
+        for (text, parts) in [
+            ("a,y,site\n1,0,x\n1,1\n", vec!["line 3", "2 cells"]),
+            ("a,y,site\n1,0,x\ntwo,1,x\n", vec!["line 3", "\"a\"", "\"two\""]),
+            ("a,y,site\n1,0,x\ninf,1,x\n", vec!["line 3", "\"a\"", "inf"]),
+            ("a,y,site\n1,0,x\n,1,x\n", vec!["line 3", "\"a\"", "missing = \"drop\""]),
+            ("a,b,site\n1,0,x\n", vec!["label", "\"y\"", "a, b, site"]),
+            ("a,y,site\n1,0,x\n2,0,x\n", vec!["both classes"]),
+            ("a,y,site\n1,0,x\n2,3,x\n", vec!["line 3", "0 or 1"]),
+            ("a,a,y,site\n1,1,0,x\n", vec!["two columns"]),
+            ("1,2,3\n1,0,1\n", vec!["header"]),
+            ("a,y,site\n", vec!["no rows"]),
+        ] {
+            let message = table(text, false).unwrap_err();
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+    }
+
+    #[test]
+    fn rows_with_missing_cells_can_be_dropped() {
+        let table = table("a,y,site\n1,0,x\nNA,1,x\n3,,x\n4,1,\n5,1,z\n", true).unwrap();
+        assert_eq!(table.values, [1.0, 5.0]);
+    }
+}

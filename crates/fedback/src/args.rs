@@ -1,0 +1,153 @@
+//! What the user can type.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Federated learning for populations that react to the model.
+///
+/// Without a command, runs the paper's Gaussian problem under the three participation schemes and
+/// leaves a figure in fedback-report/.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Threads to use (default: one per core); results do not depend on it
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// No progress, no warnings
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a spec and record it
+    Run(RunArgs),
+    /// Exact expectations instead of samples (affine problems)
+    Exact(SpecArgs),
+    /// Where retraining settles, and the best that could be had
+    Solve(SpecArgs),
+    /// List recorded runs, newest first
+    Runs(RunsArgs),
+    /// Go on with interrupted runs, to the same bits as if they had not been
+    Resume(ResumeArgs),
+    /// Write a recorded run as a file
+    Export(ExportArgs),
+    /// Put recorded runs side by side: one table, one figure
+    Compare(CompareArgs),
+    /// Print the JSON schema of specs
+    Schema,
+    /// Write a commented spec to start from
+    New(NewArgs),
+}
+
+#[derive(Args)]
+pub struct SpecArgs {
+    /// The spec, a TOML file
+    pub spec: PathBuf,
+    /// Change a key of the spec; VALUE is TOML, a bare word is a string
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Args)]
+pub struct StoreArgs {
+    /// Where runs are recorded; "none" records nothing
+    #[arg(long, value_name = "PATH", default_value = "fedback.db")]
+    pub store: PathBuf,
+}
+
+#[derive(Args)]
+pub struct RunsArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Print the list as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ResumeArgs {
+    /// The runs to go on with
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<i64>,
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ExportArgs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: i64,
+    /// What to write
+    #[arg(long, value_enum)]
+    pub format: ExportFormat,
+    /// The file to write (default: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ExportFormat {
+    /// The curve, one line a record
+    Csv,
+    /// What `run --json` prints
+    Json,
+    /// The curve as a picture
+    Svg,
+    /// The final models as JSON, with what is needed to score raw rows
+    Theta,
+}
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// The runs
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    pub runs: Vec<i64>,
+    /// The figure to write
+    #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct NewArgs {
+    /// The file to write; an existing one is left alone
+    #[arg(default_value = "experiment.toml")]
+    pub path: PathBuf,
+    /// The kind of problem
+    #[arg(long, value_enum, default_value = "gaussian")]
+    pub kind: NewKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NewKind {
+    /// Normal data that react by a location shift
+    Gaussian,
+    /// Rows of a CSV file that react to a logistic model; writes example rows as well
+    Table,
+}

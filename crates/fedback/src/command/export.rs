@@ -1,0 +1,113 @@
+//! `fedback export RUN --format …`.
+
+use fedback::core::base::Base;
+use fedback::lab::chart::{self, Pair};
+use fedback::lab::error::Error;
+use fedback::lab::exact;
+use fedback::lab::experiment::{Reopened, reopen};
+use fedback::lab::measure::Measurement;
+use fedback::lab::outcome::Outcome;
+use fedback::lab::store::RunId;
+use serde_json::{Value, json};
+
+use super::label;
+use crate::args::{ExportArgs, ExportFormat};
+use crate::output;
+
+pub fn run(args: ExportArgs) -> Result<(), Error> {
+    let store = super::existing(&args.store)?;
+    let run = reopen(&store, RunId(args.run))?;
+    let outcome = run.outcome();
+    let text = match args.format {
+        ExportFormat::Csv => csv(&outcome),
+        ExportFormat::Json => format!("{}\n", outcome.to_json()),
+        ExportFormat::Svg => svg(&run, &outcome)?,
+        ExportFormat::Theta => format!("{}\n", theta(&run, &outcome)),
+    };
+    match &args.out {
+        Some(path) => output::write_file(path, &text),
+        None => output::print(&text),
+    }
+}
+
+fn csv(outcome: &Outcome) -> String {
+    let mut header = vec!["round".to_string(), "step".to_string()];
+    for column in &outcome.curve.columns {
+        let name = match column {
+            Measurement::ClientRisk(client) => {
+                let names = outcome.client_names.as_ref();
+                let client = names.map_or(client.to_string(), |names| names[*client].clone());
+                format!("client_risk {client}")
+            }
+            other => other.name().to_string(),
+        };
+        header.extend(["mean", "sd"].map(|what| quoted(&format!("{name}_{what}"))));
+    }
+    let mut text = header.join(",") + "\n";
+    for point in &outcome.curve.points {
+        let mut line = vec![point.round.to_string(), point.step.to_string()];
+        for statistic in &point.values {
+            line.extend([Some(statistic.mean), statistic.sd].map(cell));
+        }
+        text.push_str(&(line.join(",") + "\n"));
+    }
+    text
+}
+
+/// A number, empty where there is none.
+fn cell(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| value.to_string())
+}
+
+fn quoted(name: &str) -> String {
+    match name.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.into(),
+    }
+}
+
+fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
+    let measurement = chart::main_measurement(&[outcome]).ok_or_else(|| {
+        Error::input(format!("run {}", run.stored.id), "nothing was measured that could be drawn")
+    })?;
+    let exact = exact::exact(&run.plan).ok();
+    let pair =
+        Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
+    let subtitle = format!(
+        "{} clients, {} repetitions, mean ± one standard deviation",
+        outcome.clients, outcome.repetitions
+    );
+    Ok(chart::chart(&outcome.name, &subtitle, measurement, &[pair]).to_svg())
+}
+
+/// The final models, and what is needed to score raw rows with their average.
+fn theta(run: &Reopened, outcome: &Outcome) -> Value {
+    let thetas: Vec<&Vec<f64>> = outcome.final_theta.iter().flatten().collect();
+    let finite: Vec<&Vec<f64>> = thetas
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| !outcome.failed.iter().any(|(number, _)| *number == *n as u64))
+        .map(|(_, theta)| *theta)
+        .collect();
+    let average: Vec<f64> = (0..outcome.dim)
+        .map(|j| finite.iter().map(|theta| theta[j]).sum::<f64>() / finite.len() as f64)
+        .collect();
+    let table = match &run.plan.federation.base {
+        Base::Table(table) => Some(table),
+        Base::Gaussian(_) => None,
+    };
+    let constants = table.and_then(|table| table.standardization.as_ref());
+    let raw = constants.zip(table).map(|(constants, table)| {
+        let (coefficients, constant) = constants.to_raw_units(&average, table.intercept);
+        json!({ "coefficients": coefficients, "constant": constant })
+    });
+    json!({
+        "format": 1,
+        "name": outcome.name,
+        "coordinates": outcome.coordinates,
+        "theta": outcome.to_json()["final_theta"],
+        "average": average,
+        "standardization": constants.map(|c| json!({ "mean": c.mean, "sd": c.sd })),
+        "raw_units": raw,
+    })
+}

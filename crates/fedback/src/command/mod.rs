@@ -1,0 +1,110 @@
+//! One file a command.
+
+pub mod compare;
+pub mod exact;
+pub mod export;
+pub mod new;
+pub mod resume;
+pub mod run;
+pub mod runs;
+pub mod schema;
+pub mod showcase;
+pub mod solve;
+mod summary;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fedback::lab::error::Error;
+use fedback::lab::experiment::Experiment;
+use fedback::lab::plan::Plan;
+use fedback::lab::spec::Document;
+use fedback::lab::store::Store;
+
+use crate::args::{SpecArgs, StoreArgs};
+
+/// What every command that takes time shares.
+pub struct Context {
+    /// No progress, no warnings.
+    pub quiet: bool,
+    /// Set when the user asks to stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Sets up threads and the answer to Ctrl-C: stop at the next slice; at once the second time.
+    pub fn new(threads: Option<usize>, quiet: bool) -> Result<Self, Error> {
+        if let Some(threads) = threads {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build_global()
+                .map_err(|error| Error::input("--threads", error))?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = stop.clone();
+        ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        })
+        .map_err(|error| Error::Failed(format!("Ctrl-C cannot be listened to: {error}")))?;
+        Ok(Context { quiet, stop })
+    }
+
+    /// Says something that is no error, unless asked not to.
+    pub fn warn(&self, message: &str) {
+        if !self.quiet {
+            crate::output::complain(&format!("warning: {message}"));
+        }
+    }
+}
+
+/// Reads and plans the spec of a command line.
+fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
+    let mut document = Document::read(&args.spec)?;
+    args.set.iter().try_for_each(|assignment| document.set(assignment))?;
+    Experiment::new(&document)
+}
+
+/// The store to write to; none with `--store none`.
+fn writable(args: &StoreArgs) -> Result<Option<Store>, Error> {
+    match args.store == Path::new("none") {
+        true => Ok(None),
+        false => Ok(Some(Store::open(&args.store)?)),
+    }
+}
+
+/// The store to read from, which must be there.
+fn existing(args: &StoreArgs) -> Result<Store, Error> {
+    Store::open_existing(&args.store)?.ok_or_else(|| {
+        Error::input(
+            format!("--store {}", args.store.display()),
+            "no store is there; `fedback run SPEC` makes one",
+        )
+    })
+}
+
+/// How a point of a sweep is called in tables and legends.
+fn label(plan: &Plan) -> String {
+    label_of(&plan.spec.name, &plan.set)
+}
+
+fn label_of(name: &str, set: &serde_json::Map<String, serde_json::Value>) -> String {
+    if set.is_empty() {
+        return name.into();
+    }
+    fn flat(key: &str, value: &serde_json::Value) -> Vec<String> {
+        let short = key.rsplit('.').next().unwrap_or(key);
+        match value {
+            serde_json::Value::Object(map) => {
+                map.iter().flat_map(|(key, value)| flat(key, value)).collect()
+            }
+            // A scheme speaks for itself.
+            serde_json::Value::String(text) if short == "scheme" => vec![text.clone()],
+            serde_json::Value::String(text) => vec![format!("{short} {text}")],
+            other => vec![format!("{short} {other}")],
+        }
+    }
+    set.iter().flat_map(|(key, value)| flat(key, value)).collect::<Vec<_>>().join(", ")
+}

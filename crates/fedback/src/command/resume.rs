@@ -1,0 +1,53 @@
+//! `fedback resume RUN…`.
+
+use fedback::lab::error::Error;
+use fedback::lab::event::Ending;
+use fedback::lab::experiment::{Reopened, reopen};
+use fedback::lab::outcome::{self, Outcome};
+use fedback::lab::plan::Plan;
+use fedback::lab::runner::Resume;
+use fedback::lab::store::{RunId, RunState, Store};
+
+use super::{Context, run, summary};
+use crate::args::ResumeArgs;
+use crate::output;
+
+pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
+    let store = super::existing(&args.store)?;
+    let ids: Vec<RunId> = args.runs.iter().copied().map(RunId).collect();
+    let reopened: Vec<Reopened> =
+        ids.iter().map(|&id| reopen(&store, id)).collect::<Result<_, _>>()?;
+    let mut outcomes = Vec::new();
+    for (&id, reopened) in ids.iter().zip(&reopened) {
+        let outcome = go_on(context, &store, id, reopened)?;
+        if outcome.ending == Ending::Interrupted {
+            let again = "interrupted again; go on with: fedback resume";
+            return Err(Error::Interrupted(format!("{again} {id}")));
+        }
+        outcomes.push(outcome);
+    }
+    let plans: Vec<&Plan> = reopened.iter().map(|reopened| &reopened.plan).collect();
+    match args.json {
+        true => output::print_json(&outcome::to_json(&outcomes, outcomes.len() > 1))?,
+        false => output::print(&summary::text(&plans, &outcomes, &ids))?,
+    }
+    run::failure(&outcomes)
+}
+
+/// A run that has ended is shown as it ended; any other goes on from its last checkpoint.
+fn go_on(
+    context: &Context,
+    store: &Store,
+    id: RunId,
+    reopened: &Reopened,
+) -> Result<Outcome, Error> {
+    let round = reopened.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round);
+    let ended = matches!(reopened.stored.state, RunState::Done)
+        || (reopened.stored.state == RunState::Failed && round == reopened.plan.spec.rounds.0);
+    if ended {
+        return Ok(Outcome { resumed_from: Some(round), ..reopened.outcome() });
+    }
+    let resume: Option<Resume> = reopened.resume();
+    let outcome = run::run_one(context, &reopened.plan, Some((store, id)), resume)?;
+    Ok(Outcome { resumed_from: Some(round), ..outcome })
+}

@@ -1,0 +1,143 @@
+//! `fedback run SPEC`.
+
+use fedback::lab::error::Error;
+use fedback::lab::event::Ending;
+use fedback::lab::experiment::{self, Experiment};
+use fedback::lab::outcome::{self, Outcome};
+use fedback::lab::plan::Plan;
+use fedback::lab::runner::Resume;
+use fedback::lab::store::{RunId, Store};
+use fedback::theory::stable::stable_points;
+
+use super::{Context, label, summary};
+use crate::args::RunArgs;
+use crate::output;
+use crate::progress::Progress;
+
+pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
+    let experiment = super::experiment(&args.spec)?;
+    let store = super::writable(&args.store)?;
+    let finished = run_all(context, &experiment, store.as_ref())?;
+    finished.report(&experiment, args.spec.json, &args.store.store.display().to_string())
+}
+
+/// What came of an experiment.
+pub struct Finished {
+    pub outcomes: Vec<Outcome>,
+    pub ids: Vec<RunId>,
+}
+
+/// Runs every plan, recorded where there is a store. All plans are recorded before the first one
+/// starts, so that an interrupted sweep can be resumed as a whole.
+pub fn run_all(
+    context: &Context,
+    experiment: &Experiment,
+    store: Option<&Store>,
+) -> Result<Finished, Error> {
+    for plan in experiment.plans.iter().take(1) {
+        warn_without_stable_point(context, plan);
+    }
+    let ids = match store {
+        Some(store) => experiment
+            .plans
+            .iter()
+            .map(|plan| experiment::begin(store, plan))
+            .collect::<Result<Vec<_>, _>>()?,
+        None => Vec::new(),
+    };
+    let mut outcomes = Vec::new();
+    for (place, plan) in experiment.plans.iter().enumerate() {
+        let outcome = run_one(context, plan, store.zip(ids.get(place).copied()), None)?;
+        let interrupted = outcome.ending == Ending::Interrupted;
+        outcomes.push(outcome);
+        if interrupted {
+            break;
+        }
+    }
+    Ok(Finished { outcomes, ids })
+}
+
+/// Runs one plan with a progress bar.
+pub fn run_one(
+    context: &Context,
+    plan: &Plan,
+    record: Option<(&Store, RunId)>,
+    resume: Option<Resume>,
+) -> Result<Outcome, Error> {
+    let mut progress = Progress::new(&label(plan), context.quiet);
+    match record {
+        Some((store, id)) => {
+            experiment::run_recorded(plan, store, id, resume, &mut progress, &context.stop)
+        }
+        None => experiment::run_unrecorded(plan, &mut progress, &context.stop),
+    }
+}
+
+fn warn_without_stable_point(context: &Context, plan: &Plan) {
+    if context.quiet || !plan.spec.measure.distance {
+        return;
+    }
+    match &plan.stable_point {
+        None => {
+            let report = stable_points(&plan.federation, &plan.start);
+            let why = report.reason.unwrap_or_else(|| "no stable point was found".into());
+            context.warn(&format!("{why}; the distance to it is not recorded"));
+        }
+        Some(_) if plan.federation.is_affine() => {
+            let report = stable_points(&plan.federation, &plan.start);
+            if report.stability == fedback::theory::stable::Stability::Repelling {
+                context.warn(&report.reason.unwrap_or_default());
+            }
+        }
+        Some(_) => {}
+    }
+}
+
+impl Finished {
+    /// Prints what came out and returns the error that decides the exit code.
+    pub fn report(&self, experiment: &Experiment, json: bool, store: &str) -> Result<(), Error> {
+        let interrupted =
+            self.outcomes.last().is_some_and(|outcome| outcome.ending == Ending::Interrupted);
+        if interrupted {
+            return Err(Error::Interrupted(self.how_to_resume(store)));
+        }
+        match json {
+            true => output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?,
+            false => {
+                let plans: Vec<&Plan> = experiment.plans.iter().collect();
+                output::print(&summary::text(&plans, &self.outcomes, &self.ids))?;
+            }
+        }
+        failure(&self.outcomes)
+    }
+
+    fn how_to_resume(&self, store: &str) -> String {
+        let done = self.outcomes.len() - 1;
+        let left: Vec<String> = self.ids.iter().skip(done).map(RunId::to_string).collect();
+        let round = self.outcomes[done].curve.points.last().map_or(0, |point| point.round);
+        match left.is_empty() {
+            true => "interrupted; nothing was recorded (--store none)".into(),
+            false => {
+                let place = match store {
+                    "fedback.db" => String::new(),
+                    other => format!(" --store {other}"),
+                };
+                format!(
+                    "interrupted after the record of round {round}; go on with: fedback resume \
+                     {}{place}",
+                    left.join(" ")
+                )
+            }
+        }
+    }
+}
+
+/// The failure of the first run that failed.
+pub fn failure(outcomes: &[Outcome]) -> Result<(), Error> {
+    for outcome in outcomes {
+        if let Ending::Failed(why) = &outcome.ending {
+            return Err(Error::Failed(format!("{}: {why}", super::label_of(&outcome.name, &outcome.set))));
+        }
+    }
+    Ok(())
+}

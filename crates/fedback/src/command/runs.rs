@@ -1,0 +1,60 @@
+//! `fedback runs`.
+
+use fedback::lab::error::Error;
+use fedback::lab::store::{RunSummary, Store};
+use serde_json::{Value, json};
+
+use super::label_of;
+use crate::args::RunsArgs;
+use crate::output::{self, table};
+
+pub fn run(args: RunsArgs) -> Result<(), Error> {
+    let runs = match Store::open_existing(&args.store.store)? {
+        Some(store) => store.runs()?,
+        None => Vec::new(),
+    };
+    if args.json {
+        return output::print_json(&runs.iter().map(to_json).collect());
+    }
+    if runs.is_empty() {
+        let place = args.store.store.display();
+        return output::print(&format!("no runs in {place}; `fedback run SPEC` records one\n"));
+    }
+    let header = ["run", "name", "state", "round", "rounds", "started"].map(String::from);
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    output::print(&table(&header, &rows))
+}
+
+fn set(run: &RunSummary) -> serde_json::Map<String, Value> {
+    serde_json::from_str(&run.set).unwrap_or_default()
+}
+
+fn to_json(run: &RunSummary) -> Value {
+    json!({
+        "id": run.id.0,
+        "name": run.name,
+        "state": run.state.as_str(),
+        "round": run.round,
+        "rounds": run.rounds,
+        "repetitions": run.repetitions,
+        "set": set(run),
+        "started": run.started,
+        "seconds": run.seconds,
+    })
+}
+
+fn row(run: &RunSummary) -> Vec<String> {
+    let set = set(run);
+    let name = match set.is_empty() {
+        true => run.name.clone(),
+        false => format!("{} ({})", run.name, label_of(&run.name, &set)),
+    };
+    vec![
+        run.id.to_string(),
+        name,
+        run.state.as_str().into(),
+        run.round.to_string(),
+        run.rounds.to_string(),
+        run.started.clone(),
+    ]
+}

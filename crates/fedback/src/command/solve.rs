@@ -1,0 +1,77 @@
+//! `fedback solve SPEC`.
+
+use fedback::lab::error::Error;
+use fedback::lab::plan::Plan;
+use fedback::lab::solution::Solution;
+use serde_json::{Value, json};
+
+use super::label;
+use crate::args::SpecArgs;
+use crate::output::{self, short, short_vector};
+
+pub fn run(args: SpecArgs) -> Result<(), Error> {
+    let experiment = super::experiment(&args)?;
+    let solutions: Vec<(&Plan, Solution)> =
+        experiment.plans.iter().map(|plan| (plan, Solution::of(plan))).collect();
+    if !args.json {
+        let texts: Vec<String> = solutions.iter().map(|(plan, s)| text(plan, s)).collect();
+        return output::print(&texts.join("\n"));
+    }
+    let json = match solutions.as_slice() {
+        [(_, only)] if !experiment.swept => only.to_json(),
+        _ => {
+            let points = solutions.iter().map(|(plan, solution)| {
+                let mut object = serde_json::Map::new();
+                object.insert("set".into(), Value::Object(plan.set.clone()));
+                if let Value::Object(rest) = solution.to_json() {
+                    object.extend(rest);
+                }
+                Value::Object(object)
+            });
+            json!({ "format": 1, "points": points.collect::<Vec<_>>() })
+        }
+    };
+    output::print_json(&json)
+}
+
+fn text(plan: &Plan, solution: &Solution) -> String {
+    let mut lines = vec![format!("{} · {} clients", label(plan), plan.federation.clients())];
+    let mut add = |name: &str, value: String| lines.push(format!("  {name:<24}{value}"));
+    let stable = solution.stable.points.first();
+    match stable {
+        Some(point) => add("stable point", short_vector(&point.theta)),
+        None => add("stable point", "none".into()),
+    }
+    add("stability", solution.stable.stability.as_str().into());
+    if let Some(reason) = &solution.stable.reason {
+        add("", reason.clone());
+    }
+    if let Some(margin) = solution.gradient_margin() {
+        add("gradient margin", format!("{} (small steps settle above 0)", short(margin)));
+    }
+    if let Some(radius) = solution.minimisation_radius() {
+        let words = "(repeated minimisation settles below 1)";
+        add("minimisation radius", format!("{} {words}", short(radius)));
+    }
+    if let Some(point) = stable {
+        let residual = format!("{:.1e} after {} iterations", point.residual, point.iterations);
+        add("residual", residual);
+    }
+    match &solution.optimal {
+        Some(optimal) => {
+            add("optimal point", short_vector(&optimal.theta));
+            if !plan.federation.is_affine() {
+                let found = optimal.minima;
+                let words = format!("best of {found} local optimum(s) found from several starts");
+                add("", words);
+            }
+            if let Some(risk) = solution.risk_stable {
+                add("risk at the stable point", short(risk));
+                add("risk at the optimum", short(optimal.risk));
+                add("price of stability", short(risk - optimal.risk));
+            }
+        }
+        None => add("optimal point", "none, or not a single one".into()),
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,147 @@
+//! The text that a finished run leaves on a terminal: a table, and a small chart.
+
+use std::io::IsTerminal;
+
+use fedback::lab::chart::{self, Pair};
+use fedback::lab::exact;
+use fedback::lab::measure::Measurement;
+use fedback::lab::outcome::{Outcome, Statistic};
+use fedback::lab::plan::Plan;
+use fedback::lab::store::RunId;
+
+use super::{label, label_of};
+use crate::output::{short, short_vector, table};
+
+/// Rows of the table of one run.
+const ROWS: usize = 11;
+
+/// A readable report of finished runs.
+pub fn text(plans: &[&Plan], outcomes: &[Outcome], ids: &[RunId]) -> String {
+    let exact: Vec<Option<Outcome>> =
+        plans.iter().take(outcomes.len()).map(|plan| exact::exact(plan).ok()).collect();
+    let mut text = match (outcomes, exact.as_slice()) {
+        ([only], [exact]) => single(only, exact.as_ref()),
+        _ => several(outcomes, &exact),
+    };
+    if std::io::stdout().is_terminal() {
+        text.push_str(&terminal_chart(plans, outcomes, &exact));
+    }
+    let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
+    let recorded = match ids {
+        [] => "not recorded".into(),
+        [id] => format!("recorded as run {id}"),
+        [first, .., last] => format!("recorded as runs {first} to {last}"),
+    };
+    text.push_str(&format!("  {} s, {recorded}\n", short(seconds)));
+    text
+}
+
+fn heading(outcome: &Outcome) -> String {
+    let plural = |count: u64, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    format!(
+        "{} · {} · {}\n",
+        outcome.name,
+        plural(outcome.clients as u64, "client"),
+        plural(outcome.repetitions, "repetition")
+    )
+}
+
+fn columns(outcome: &Outcome) -> Vec<Measurement> {
+    let shown = |column: &Measurement| !matches!(column, Measurement::ClientRisk(_));
+    outcome.curve.columns.iter().copied().filter(shown).collect()
+}
+
+/// A measured mean with its spread, and the exact value beside it.
+fn cells(statistic: Statistic, exact: Option<Statistic>, spread: bool) -> Vec<String> {
+    let mut cells = vec![short(statistic.mean)];
+    cells.extend(spread.then(|| short(statistic.sd.unwrap_or(f64::NAN))));
+    cells.extend(exact.map(|exact| short(exact.mean)));
+    cells
+}
+
+fn header(column: Measurement, spread: bool, exact: bool) -> Vec<String> {
+    let mut header = vec![column.name().to_string()];
+    header.extend(spread.then(|| "± sd".to_string()));
+    header.extend(exact.then(|| "exact".to_string()));
+    header
+}
+
+fn single(outcome: &Outcome, exact: Option<&Outcome>) -> String {
+    let spread = outcome.repetitions > 1;
+    let points = &outcome.curve.points;
+    let columns = columns(outcome);
+    let exact_column = |column| exact.map(|exact| exact.curve.column(column)).unwrap_or_default();
+    let mut head = vec!["round".to_string(), "step".to_string()];
+    for &column in &columns {
+        head.extend(header(column, spread, !exact_column(column).is_empty()));
+    }
+    let rows: Vec<Vec<String>> = sample(points.len(), ROWS)
+        .into_iter()
+        .map(|place| {
+            let mut row = vec![points[place].round.to_string(), points[place].step.to_string()];
+            for &column in &columns {
+                let exact = exact_column(column).get(place).map(|(_, statistic)| *statistic);
+                row.extend(cells(outcome.curve.column(column)[place].1, exact, spread));
+            }
+            row
+        })
+        .collect();
+    let mut text = heading(outcome) + &table(&head, &rows);
+    if let Some(stable) = &outcome.stable_point {
+        text.push_str(&format!("  stable point {}\n", short_vector(stable)));
+    }
+    text
+}
+
+fn several(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
+    let Some(first) = outcomes.first() else { return String::new() };
+    let columns = columns(first);
+    let mut head = vec!["".to_string(), "step".to_string()];
+    for &column in &columns {
+        let known = exact.iter().flatten().any(|e| !e.curve.column(column).is_empty());
+        head.extend(header(column, true, known));
+    }
+    let last = |outcome: &Outcome, column| outcome.curve.column(column).last().map(|(_, s)| *s);
+    let rows: Vec<Vec<String>> = outcomes
+        .iter()
+        .zip(exact)
+        .map(|(outcome, exact)| {
+            let step = outcome.curve.points.last().map_or(0, |point| point.step);
+            let mut row = vec![label_of(&outcome.name, &outcome.set), step.to_string()];
+            for &column in &columns {
+                let missing = Statistic { mean: f64::NAN, sd: None };
+                let exact = exact.as_ref().and_then(|exact| last(exact, column));
+                row.extend(cells(last(outcome, column).unwrap_or(missing), exact, true));
+            }
+            row
+        })
+        .collect();
+    heading(first) + &table(&head, &rows)
+}
+
+/// Places of at most `most` of `count` rows, the first and the last among them.
+fn sample(count: usize, most: usize) -> Vec<usize> {
+    if count <= most {
+        return (0..count).collect();
+    }
+    (0..most).map(|k| k * (count - 1) / (most - 1)).collect()
+}
+
+fn terminal_chart(plans: &[&Plan], outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
+    let runs: Vec<&Outcome> = outcomes.iter().collect();
+    let Some(measurement) = chart::main_measurement(&runs) else { return String::new() };
+    // A curve more than a few cannot be told apart in characters.
+    let shown = if outcomes.len() > 4 { 4 } else { outcomes.len() };
+    let pairs: Vec<Pair<'_>> = (0..shown)
+        .map(|k| Pair {
+            label: label(plans[k]),
+            run: Some(&outcomes[k]),
+            exact: if outcomes.len() == 1 { exact[k].as_ref() } else { None },
+        })
+        .collect();
+    let figure = chart::chart("", "", measurement, &pairs);
+    format!("\n{}\n", figure.to_text(78, 16))
+}

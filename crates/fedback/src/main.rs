@@ -1,0 +1,39 @@
+//! The command `fedback`.
+
+mod args;
+mod command;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use clap::Parser;
+use fedback::lab::error::Error;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("error: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Error> {
+    let context = command::Context::new(cli.threads.map(|count| count.get()), cli.quiet)?;
+    match cli.command {
+        None => command::showcase::run(&context),
+        Some(Command::Run(args)) => command::run::run(&context, args),
+        Some(Command::Exact(args)) => command::exact::run(&context, args),
+        Some(Command::Solve(args)) => command::solve::run(args),
+        Some(Command::Runs(args)) => command::runs::run(args),
+        Some(Command::Resume(args)) => command::resume::run(&context, args),
+        Some(Command::Export(args)) => command::export::run(args),
+        Some(Command::Compare(args)) => command::compare::run(args),
+        Some(Command::Schema) => command::schema::run(),
+        Some(Command::New(args)) => command::new::run(args),
+    }
+}

@@ -1,0 +1,75 @@
+//! Text for people: standard output in one piece, complaints on standard error, tables, numbers.
+
+use std::io::Write;
+
+use fedback::lab::error::Error;
+use serde_json::Value;
+
+/// Writes to standard output. A reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::Failed(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes one JSON document to standard output.
+pub fn print_json(value: &Value) -> Result<(), Error> {
+    print(&format!("{value}\n"))
+}
+
+/// Writes a line to standard error; where that is closed there is nobody to tell.
+pub fn complain(message: &str) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// Writes a file, naming it in the error.
+pub fn write_file(path: &std::path::Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text)
+        .map_err(|error| Error::Failed(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// A table with right-aligned columns.
+pub fn table(header: &[String], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| {
+            let padding = " ".repeat(width - cell.chars().count());
+            format!("{padding}{cell}")
+        });
+        format!("  {}\n", cells.collect::<Vec<_>>().join("   "))
+    };
+    std::iter::once(line(header)).chain(rows.iter().map(|row| line(row))).collect()
+}
+
+/// A number to four significant digits.
+pub fn short(number: f64) -> String {
+    let size = number.abs();
+    if number.is_nan() {
+        "–".into()
+    } else if size == 0.0 || (1e-3..1e6).contains(&size) {
+        let digits = if size == 0.0 { 0 } else { (3 - size.log10().floor() as i32).max(0) as usize };
+        format!("{number:.digits$}")
+    } else {
+        format!("{number:.3e}")
+    }
+}
+
+/// A vector, shortened in the middle.
+pub fn short_vector(values: &[f64]) -> String {
+    let shown: Vec<String> = match values.len() {
+        0..=12 => values.iter().map(|v| short(*v)).collect(),
+        n => {
+            let ends = values[..6].iter().map(|v| short(*v)).chain(["…".into()]);
+            ends.chain(values[n - 3..].iter().map(|v| short(*v))).collect()
+        }
+    };
+    format!("[{}]", shown.join(", "))
+}

@@ -1,0 +1,46 @@
+//! What a person who waits sees: a bar with rounds a second and the time left, on a terminal only.
+
+use std::io::IsTerminal;
+
+use fedback::lab::error::Error;
+use fedback::lab::event::{Event, Sink};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// The sink that draws the bar.
+pub struct Progress {
+    bar: ProgressBar,
+    label: String,
+}
+
+impl Progress {
+    /// A bar with a label, invisible where nobody looks.
+    pub fn new(label: &str, quiet: bool) -> Self {
+        let target = match quiet || !std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::hidden(),
+            false => ProgressDrawTarget::stderr_with_hz(10),
+        };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let template = "{msg} {bar:30} {human_pos}/{human_len} rounds · {per_sec} · {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        Progress { bar, label: label.into() }
+    }
+}
+
+impl Sink for Progress {
+    fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
+        match event {
+            Event::Started { plan, round } => {
+                self.bar.set_length(plan.spec.rounds.0);
+                self.bar.set_message(self.label.clone());
+                self.bar.set_position(*round);
+                self.bar.reset_eta();
+            }
+            Event::Advanced { round } => self.bar.set_position(*round),
+            Event::Ended(_) => self.bar.finish_and_clear(),
+            Event::Record { .. } | Event::Checkpoint(_) => {}
+        }
+        Ok(())
+    }
+}
