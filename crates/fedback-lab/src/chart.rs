@@ -1,5 +1,5 @@
-//! Outcomes as figures: one colour a run, its mean as a line with a band of one standard deviation,
-//! its exact expectation dashed.
+//! Outcomes as figures: one colour a run, its mean as a line with a band of two standard errors,
+//! its exact expectation dashed: where theory holds, the dashes stay in the band.
 
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::measure::Measurement;
@@ -69,8 +69,8 @@ fn simulated(label: &str, colour: usize, measurement: Measurement, run: &Outcome
         return series;
     }
     let band = run.curve.column(measurement).into_iter().map(|(_, statistic)| {
-        let sd = statistic.sd.unwrap_or(0.0);
-        (statistic.mean - sd, statistic.mean + sd)
+        let error = statistic.sd.unwrap_or(0.0) / (run.repetitions as f64).sqrt();
+        (statistic.mean - 2.0 * error, statistic.mean + 2.0 * error)
     });
     let band = band.collect();
     series.with_band(band)

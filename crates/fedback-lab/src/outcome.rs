@@ -21,7 +21,9 @@ pub struct Statistic {
 impl Statistic {
     fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
+        // Deviations from the first value: repetitions that agree have no spread, not a rounded one.
+        let first = values.first().copied().unwrap_or(f64::NAN);
+        let mean = first + values.iter().map(|v| v - first).sum::<f64>() / count;
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         let sd = if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 * mean };
         Statistic { mean, sd: Some(sd) }

@@ -174,7 +174,9 @@ impl Document {
         }
         let table: Table = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(String::new(), |span| {
-                format!("line {}: ", text[..span.start.min(text.len())].matches('\n').count() + 1)
+                let number = text[..span.start.min(text.len())].matches('\n').count();
+                let line = text.lines().nth(number).unwrap_or_default().trim();
+                format!("line {} ({line}): ", number + 1)
             });
             Error::input(origin, format!("{line}is not TOML: {}", error.message()))
         })?;

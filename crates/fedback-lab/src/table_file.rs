@@ -135,7 +135,7 @@ fn number(cell: &str) -> Result<Option<f64>, String> {
     match cell.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(value)),
         Ok(_) => Err(format!("found {cell}; allowed: finite numbers")),
-        Err(_) => Err(format!("found \"{cell}\"; allowed: numbers")),
+        Err(_) => Err(format!("found \"{cell}\"; allowed: numbers, but for the label and partition columns")),
     }
 }
 

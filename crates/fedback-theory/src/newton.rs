@@ -12,6 +12,13 @@ pub(crate) struct Smooth {
     pub hessian: DMatrix<f64>,
 }
 
+impl Smooth {
+    /// The gradient as a function whose root is wanted.
+    fn stationarity(self) -> (DVector<f64>, DMatrix<f64>) {
+        (self.gradient, self.hessian)
+    }
+}
+
 /// A point that was iterated to.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
@@ -37,6 +44,11 @@ pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth
             return Some(Found { point, iterations });
         }
         let slope = direction.dot(&here.gradient);
+        // Where the value cannot show the decrease any more, the gradient decides.
+        let exhausted = convex && -slope <= 1e-14 * (1.0 + here.value.abs());
+        if exhausted {
+            return polish(point, iterations, |at| function(at).stationarity());
+        }
         let mut length = 1.0;
         let next = loop {
             let candidate = &point + &direction * length;
@@ -51,12 +63,7 @@ pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth
         };
         match next {
             Some(next) => (point, here) = next,
-            // The value cannot fall any further in floating point: the gradient decides, by plain
-            // Newton steps that it must shrink under.
-            None => return polish(point, iterations, |at| {
-                let Smooth { gradient, hessian, .. } = function(at);
-                (gradient, hessian)
-            }),
+            None => return polish(point, iterations, |at| function(at).stationarity()),
         }
     }
     None
@@ -87,7 +94,8 @@ fn descent(here: &Smooth) -> (DVector<f64>, bool) {
     }
 }
 
-/// Full Newton steps while the residual shrinks.
+/// Full Newton steps while the residual shrinks. A root is where the steps die out; steps that do
+/// not are on their way to infinity.
 fn polish(
     mut point: DVector<f64>,
     iterations: usize,
@@ -104,7 +112,7 @@ fn polish(
         }
         (point, residual, derivative) = (next, there, next_derivative);
     }
-    Some(Found { point, iterations })
+    None
 }
 
 /// A root of F reached from `start` along the flow θ′ = −F(θ): implicit steps whose length grows as

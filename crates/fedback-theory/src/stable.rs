@@ -148,20 +148,17 @@ fn affine(federation: &Federation) -> StableReport {
 fn general(federation: &Federation, start: &[f64]) -> StableReport {
     let zeros = vec![0.0; federation.dim()];
     let mut points: Vec<StablePoint> = Vec::new();
-    let mut add = |found: Option<StablePoint>| {
-        let Some(found) = found else { return };
-        let known = points.iter().any(|point| distance(&point.theta, &found.theta) < 1e-6);
-        if !known {
-            points.push(found);
-        }
-    };
-    add(flow(federation, start));
+    add(&mut points, flow(federation, start));
     if start != zeros {
-        add(flow(federation, &zeros));
+        add(&mut points, flow(federation, &zeros));
     }
-    add(search(federation, &zeros, f64::INFINITY));
+    add(&mut points, search(federation, &zeros, f64::INFINITY));
     let (end, converged) = repeated_minimisation(federation, &zeros);
-    add(end.and_then(|end| search(federation, end.as_slice(), f64::INFINITY)));
+    let from_there = end.and_then(|end| search(federation, end.as_slice(), f64::INFINITY));
+    add(&mut points, from_there);
+    for way_out in ways_out(&points) {
+        add(&mut points, flow(federation, &way_out));
+    }
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
     let (stability, mut reason) = judge(&points);
@@ -169,6 +166,29 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
         reason = Some("repeated minimisation does not converge from zeros".into());
     }
     StableReport { points, stability, reason, everywhere: None }
+}
+
+/// Keeps a point that is not known yet.
+fn add(points: &mut Vec<StablePoint>, found: Option<StablePoint>) {
+    let Some(found) = found else { return };
+    if points.iter().all(|point| distance(&point.theta, &found.theta) > 1e-6) {
+        points.push(found);
+    }
+}
+
+/// Points to both sides of every stable point that repels: the flow leads from there to others.
+fn ways_out(points: &[StablePoint]) -> Vec<Vec<f64>> {
+    let repelling = points.iter().filter(|point| point.stability() != Stability::Attracting);
+    repelling
+        .flat_map(|point| {
+            let size = 1.0 + point.theta.iter().map(|t| t * t).sum::<f64>().sqrt();
+            // Multiples of the golden ratio: a direction that no symmetry is likely to share.
+            let aside = |j: usize| 0.2 * size * (((j + 1) as f64 * 0.618_034).fract() - 0.5);
+            [1.0, -1.0].map(|sign| {
+                point.theta.iter().enumerate().map(|(j, t)| t + sign * aside(j)).collect()
+            })
+        })
+        .collect()
 }
 
 fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {

@@ -17,6 +17,9 @@ pub struct Cli {
     /// Threads to use (default: one per core); results do not depend on it
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
+    /// Where runs are recorded; "none" records nothing
+    #[arg(long, global = true, value_name = "PATH", default_value = "fedback.db")]
+    pub store: PathBuf,
     /// No progress, no warnings
     #[arg(long, global = true)]
     pub quiet: bool,
@@ -25,7 +28,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a spec and record it
-    Run(RunArgs),
+    Run(SpecArgs),
     /// Exact expectations instead of samples (affine problems)
     Exact(SpecArgs),
     /// Where retraining settles, and the best that could be had
@@ -57,24 +60,7 @@ pub struct SpecArgs {
 }
 
 #[derive(Args)]
-pub struct RunArgs {
-    #[command(flatten)]
-    pub spec: SpecArgs,
-    #[command(flatten)]
-    pub store: StoreArgs,
-}
-
-#[derive(Args)]
-pub struct StoreArgs {
-    /// Where runs are recorded; "none" records nothing
-    #[arg(long, value_name = "PATH", default_value = "fedback.db")]
-    pub store: PathBuf,
-}
-
-#[derive(Args)]
 pub struct RunsArgs {
-    #[command(flatten)]
-    pub store: StoreArgs,
     /// Print the list as JSON
     #[arg(long)]
     pub json: bool,
@@ -85,8 +71,6 @@ pub struct ResumeArgs {
     /// The runs to go on with
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<i64>,
-    #[command(flatten)]
-    pub store: StoreArgs,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -103,8 +87,6 @@ pub struct ExportArgs {
     /// The file to write (default: standard output)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    #[command(flatten)]
-    pub store: StoreArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -127,8 +109,6 @@ pub struct CompareArgs {
     /// The figure to write
     #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
     pub out: PathBuf,
-    #[command(flatten)]
-    pub store: StoreArgs,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,

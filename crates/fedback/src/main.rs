@@ -23,16 +23,16 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Error> {
-    let context = command::Context::new(cli.threads.map(|count| count.get()), cli.quiet)?;
+    let context = command::Context::new(cli.threads.map(|count| count.get()), cli.store, cli.quiet)?;
     match cli.command {
         None => command::showcase::run(&context),
         Some(Command::Run(args)) => command::run::run(&context, args),
         Some(Command::Exact(args)) => command::exact::run(&context, args),
         Some(Command::Solve(args)) => command::solve::run(args),
-        Some(Command::Runs(args)) => command::runs::run(args),
+        Some(Command::Runs(args)) => command::runs::run(&context, args),
         Some(Command::Resume(args)) => command::resume::run(&context, args),
-        Some(Command::Export(args)) => command::export::run(args),
-        Some(Command::Compare(args)) => command::compare::run(args),
+        Some(Command::Export(args)) => command::export::run(&context, args),
+        Some(Command::Compare(args)) => command::compare::run(&context, args),
         Some(Command::Schema) => command::schema::run(),
         Some(Command::New(args)) => command::new::run(args),
     }

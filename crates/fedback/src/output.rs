@@ -32,28 +32,35 @@ pub fn write_file(path: &std::path::Path, text: &str) -> Result<(), Error> {
         .map_err(|error| Error::Failed(format!("{} cannot be written: {error}", path.display())))
 }
 
-/// A table with right-aligned columns.
+/// A table: numbers to the right, words to the left.
 pub fn table(header: &[String], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let wordy = |column: usize| {
+        let word = |cell: &String| cell.parse::<f64>().is_err() && cell != NOTHING;
+        rows.iter().filter_map(|row| row.get(column)).any(word)
+    };
+    let widths: Vec<(usize, bool)> = (0..header.len()).map(|c| (width(c), wordy(c))).collect();
     let line = |row: &[String]| {
         let cells = row.iter().zip(&widths).map(|(cell, width)| {
-            let padding = " ".repeat(width - cell.chars().count());
-            format!("{padding}{cell}")
+            let padding = " ".repeat(width.0 - cell.chars().count());
+            if width.1 { format!("{cell}{padding}") } else { format!("{padding}{cell}") }
         });
-        format!("  {}\n", cells.collect::<Vec<_>>().join("   "))
+        format!("  {}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
     };
     std::iter::once(line(header)).chain(rows.iter().map(|row| line(row))).collect()
 }
+
+/// What stands for a number that is not there.
+const NOTHING: &str = "–";
 
 /// A number to four significant digits.
 pub fn short(number: f64) -> String {
     let size = number.abs();
     if number.is_nan() {
-        "–".into()
+        NOTHING.into()
     } else if size == 0.0 || (1e-3..1e6).contains(&size) {
         let digits = if size == 0.0 { 0 } else { (3 - size.log10().floor() as i32).max(0) as usize };
         format!("{number:.digits$}")

@@ -1,10 +1,11 @@
 //! What a person who waits sees: a bar with rounds a second and the time left, on a terminal only.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 
 use fedback::lab::error::Error;
 use fedback::lab::event::{Event, Sink};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// The sink that draws the bar.
 pub struct Progress {
@@ -20,8 +21,11 @@ impl Progress {
             false => ProgressDrawTarget::stderr_with_hz(10),
         };
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let template = "{msg} {bar:30} {human_pos}/{human_len} rounds · {per_sec} · {eta} left";
+        let template = "{msg} {bar:30} {human_pos}/{human_len} rounds · {rate} · {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
+            let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                let _ = write!(out, "{:.0} rounds/s", state.per_sec());
+            });
             bar.set_style(style.progress_chars("━╸ "));
         }
         Progress { bar, label: label.into() }

@@ -9,12 +9,12 @@ use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
 use serde_json::{Value, json};
 
-use super::label;
+use super::{Context, label};
 use crate::args::CompareArgs;
 use crate::output::{self, short, table};
 
-pub fn run(args: CompareArgs) -> Result<(), Error> {
-    let store = super::existing(&args.store)?;
+pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
+    let store = context.existing_store()?;
     let runs: Vec<(i64, Reopened)> = args
         .runs
         .iter()
@@ -36,7 +36,7 @@ pub fn run(args: CompareArgs) -> Result<(), Error> {
             exact: exact.as_ref(),
         })
         .collect();
-    let figure = chart::chart("Runs compared", "mean ± one standard deviation", measurement, &pairs);
+    let figure = chart::chart("Runs compared", "band: two standard errors of the mean", measurement, &pairs);
     output::write_file(&args.out, &figure.to_svg())?;
     if args.json {
         return output::print_json(&to_json(&runs, &outcomes));

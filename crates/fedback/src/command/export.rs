@@ -10,12 +10,12 @@ use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
 use serde_json::{Value, json};
 
-use super::label;
+use super::{Context, label};
 use crate::args::{ExportArgs, ExportFormat};
 use crate::output;
 
-pub fn run(args: ExportArgs) -> Result<(), Error> {
-    let store = super::existing(&args.store)?;
+pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
+    let store = context.existing_store()?;
     let run = reopen(&store, RunId(args.run))?;
     let outcome = run.outcome();
     let text = match args.format {
@@ -74,7 +74,7 @@ fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
     let pair =
         Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
     let subtitle = format!(
-        "{} clients, {} repetitions, mean ± one standard deviation",
+        "{} clients, {} repetitions; band: two standard errors of the mean",
         outcome.clients, outcome.repetitions
     );
     Ok(chart::chart(&outcome.name, &subtitle, measurement, &[pair]).to_svg())

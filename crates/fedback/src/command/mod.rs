@@ -12,7 +12,7 @@ pub mod showcase;
 pub mod solve;
 mod summary;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,19 +22,21 @@ use fedback::lab::plan::Plan;
 use fedback::lab::spec::Document;
 use fedback::lab::store::Store;
 
-use crate::args::{SpecArgs, StoreArgs};
+use crate::args::SpecArgs;
 
 /// What every command that takes time shares.
 pub struct Context {
     /// No progress, no warnings.
     pub quiet: bool,
+    /// Where runs are recorded.
+    pub store: PathBuf,
     /// Set when the user asks to stop.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Context {
     /// Sets up threads and the answer to Ctrl-C: stop at the next slice; at once the second time.
-    pub fn new(threads: Option<usize>, quiet: bool) -> Result<Self, Error> {
+    pub fn new(threads: Option<usize>, store: PathBuf, quiet: bool) -> Result<Self, Error> {
         if let Some(threads) = threads {
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
@@ -49,7 +51,7 @@ impl Context {
             }
         })
         .map_err(|error| Error::Failed(format!("Ctrl-C cannot be listened to: {error}")))?;
-        Ok(Context { quiet, stop })
+        Ok(Context { quiet, store, stop })
     }
 
     /// Says something that is no error, unless asked not to.
@@ -58,6 +60,24 @@ impl Context {
             crate::output::complain(&format!("warning: {message}"));
         }
     }
+
+    /// The store to write to; none with `--store none`.
+    fn writable_store(&self) -> Result<Option<Store>, Error> {
+        match self.store == Path::new("none") {
+            true => Ok(None),
+            false => Ok(Some(Store::open(&self.store)?)),
+        }
+    }
+
+    /// The store to read from, which must be there.
+    fn existing_store(&self) -> Result<Store, Error> {
+        Store::open_existing(&self.store)?.ok_or_else(|| {
+            Error::input(
+                format!("--store {}", self.store.display()),
+                "no store is there; `fedback run SPEC` makes one",
+            )
+        })
+    }
 }
 
 /// Reads and plans the spec of a command line.
@@ -65,24 +85,6 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
     let mut document = Document::read(&args.spec)?;
     args.set.iter().try_for_each(|assignment| document.set(assignment))?;
     Experiment::new(&document)
-}
-
-/// The store to write to; none with `--store none`.
-fn writable(args: &StoreArgs) -> Result<Option<Store>, Error> {
-    match args.store == Path::new("none") {
-        true => Ok(None),
-        false => Ok(Some(Store::open(&args.store)?)),
-    }
-}
-
-/// The store to read from, which must be there.
-fn existing(args: &StoreArgs) -> Result<Store, Error> {
-    Store::open_existing(&args.store)?.ok_or_else(|| {
-        Error::input(
-            format!("--store {}", args.store.display()),
-            "no store is there; `fedback run SPEC` makes one",
-        )
-    })
 }
 
 /// How a point of a sweep is called in tables and legends.

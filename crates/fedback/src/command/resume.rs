@@ -13,7 +13,7 @@ use crate::args::ResumeArgs;
 use crate::output;
 
 pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
-    let store = super::existing(&args.store)?;
+    let store = context.existing_store()?;
     let ids: Vec<RunId> = args.runs.iter().copied().map(RunId).collect();
     let reopened: Vec<Reopened> =
         ids.iter().map(|&id| reopen(&store, id)).collect::<Result<_, _>>()?;

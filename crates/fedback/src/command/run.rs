@@ -10,15 +10,15 @@ use fedback::lab::store::{RunId, Store};
 use fedback::theory::stable::stable_points;
 
 use super::{Context, label, summary};
-use crate::args::RunArgs;
+use crate::args::SpecArgs;
 use crate::output;
 use crate::progress::Progress;
 
-pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
-    let experiment = super::experiment(&args.spec)?;
-    let store = super::writable(&args.store)?;
+pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
+    let experiment = super::experiment(&args)?;
+    let store = context.writable_store()?;
     let finished = run_all(context, &experiment, store.as_ref())?;
-    finished.report(&experiment, args.spec.json, &args.store.store.display().to_string())
+    finished.report(context, &experiment, args.json)
 }
 
 /// What came of an experiment.
@@ -95,11 +95,16 @@ fn warn_without_stable_point(context: &Context, plan: &Plan) {
 
 impl Finished {
     /// Prints what came out and returns the error that decides the exit code.
-    pub fn report(&self, experiment: &Experiment, json: bool, store: &str) -> Result<(), Error> {
+    pub fn report(
+        &self,
+        context: &Context,
+        experiment: &Experiment,
+        json: bool,
+    ) -> Result<(), Error> {
         let interrupted =
             self.outcomes.last().is_some_and(|outcome| outcome.ending == Ending::Interrupted);
         if interrupted {
-            return Err(Error::Interrupted(self.how_to_resume(store)));
+            return Err(Error::Interrupted(self.how_to_resume(context)));
         }
         match json {
             true => output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?,
@@ -111,16 +116,16 @@ impl Finished {
         failure(&self.outcomes)
     }
 
-    fn how_to_resume(&self, store: &str) -> String {
+    fn how_to_resume(&self, context: &Context) -> String {
         let done = self.outcomes.len() - 1;
         let left: Vec<String> = self.ids.iter().skip(done).map(RunId::to_string).collect();
         let round = self.outcomes[done].curve.points.last().map_or(0, |point| point.round);
         match left.is_empty() {
             true => "interrupted; nothing was recorded (--store none)".into(),
             false => {
-                let place = match store {
-                    "fedback.db" => String::new(),
-                    other => format!(" --store {other}"),
+                let place = match context.store.to_str() {
+                    Some("fedback.db") => String::new(),
+                    _ => format!(" --store {}", context.store.display()),
                 };
                 format!(
                     "interrupted after the record of round {round}; go on with: fedback resume \

@@ -4,12 +4,12 @@ use fedback::lab::error::Error;
 use fedback::lab::store::{RunSummary, Store};
 use serde_json::{Value, json};
 
-use super::label_of;
+use super::{Context, label_of};
 use crate::args::RunsArgs;
 use crate::output::{self, table};
 
-pub fn run(args: RunsArgs) -> Result<(), Error> {
-    let runs = match Store::open_existing(&args.store.store)? {
+pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
+    let runs = match Store::open_existing(&context.store)? {
         Some(store) => store.runs()?,
         None => Vec::new(),
     };
@@ -17,7 +17,7 @@ pub fn run(args: RunsArgs) -> Result<(), Error> {
         return output::print_json(&runs.iter().map(to_json).collect());
     }
     if runs.is_empty() {
-        let place = args.store.store.display();
+        let place = context.store.display();
         return output::print(&format!("no runs in {place}; `fedback run SPEC` records one\n"));
     }
     let header = ["run", "name", "state", "round", "rounds", "started"].map(String::from);

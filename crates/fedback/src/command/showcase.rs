@@ -9,7 +9,6 @@ use fedback::lab::experiment::Experiment;
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::Outcome;
 use fedback::lab::spec::Document;
-use fedback::lab::store::Store;
 
 use super::{Context, label, run};
 use crate::output;
@@ -19,9 +18,9 @@ const FOLDER: &str = "fedback-report";
 
 pub fn run(context: &Context) -> Result<(), Error> {
     let experiment = Experiment::new(&Document::parse(SPEC, "experiments/schemes.toml")?)?;
-    let store = Store::open(Path::new("fedback.db"))?;
-    let finished = run::run_all(context, &experiment, Some(&store))?;
-    finished.report(&experiment, false, "fedback.db")?;
+    let store = context.writable_store()?;
+    let finished = run::run_all(context, &experiment, store.as_ref())?;
+    finished.report(context, &experiment, false)?;
     let exact: Vec<Outcome> = experiment.plans.iter().map(exact::exact).collect::<Result<_, _>>()?;
     let pairs: Vec<Pair<'_>> = experiment
         .plans
@@ -35,7 +34,7 @@ pub fn run(context: &Context) -> Result<(), Error> {
         .collect();
     let figure = chart::chart(
         "P-FedAvg settles at the performatively stable point",
-        "25 clients, mean of 100 runs ± one standard deviation, and the exact expectation",
+        "25 clients, mean of 100 runs with two standard errors around it; dashed: exact",
         Measurement::Distance,
         &pairs,
     );

@@ -36,7 +36,7 @@ pub fn run(args: SpecArgs) -> Result<(), Error> {
 
 fn text(plan: &Plan, solution: &Solution) -> String {
     let mut lines = vec![format!("{} · {} clients", label(plan), plan.federation.clients())];
-    let mut add = |name: &str, value: String| lines.push(format!("  {name:<24}{value}"));
+    let mut add = |name: &str, value: String| lines.push(format!("  {name:<26}{value}"));
     let stable = solution.stable.points.first();
     match stable {
         Some(point) => add("stable point", short_vector(&point.theta)),
