@@ -1,7 +1,8 @@
-//! Standard normal variates from single words: the ziggurat of Marsaglia and Tsang (2000) with 256
+//! Standard normal variates from single words: the ziggurat of Marsaglia and Tsang (2000) with 1024
 //! layers, in the symmetric form of Doornik (2005).
 //!
-//! One word decides in 98.8 % of the cases. The others draw further words through a closure, so
+//! One word decides in 99.6 % of the cases (98.5 % with the usual 256 layers; what is left is a
+//! mispredicted branch and an exponential, which then cost a quarter of the whole). The others draw further words through a closure, so
 //! that the number of ordinary words a caller uses never depends on their values: lanes stay in
 //! step. The tables are computed by the `libm` crate and plain arithmetic, never by the system's
 //! mathematical library, so that bits do not depend on the machine.
@@ -10,10 +11,10 @@ use std::sync::LazyLock;
 
 use crate::stream::unit;
 
-const LAYERS: usize = 256;
+const LAYERS: usize = 1024;
 /// Where the tail begins, and the area of every layer.
-const TAIL: f64 = 3.654_152_885_361_009;
-const AREA: f64 = 0.004_928_673_233_974_655;
+const TAIL: f64 = 4.038_849_846_109_505;
+const AREA: f64 = 0.001_226_324_646_353_088;
 
 /// The layers of the normal density exp(−x²/2).
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl Ziggurat {
 
     #[inline(always)]
     fn candidate(&self, word: u64) -> (usize, f64) {
-        let layer = (word & 0xff) as usize;
+        let layer = word as usize % LAYERS;
         // 52 bits as the mantissa of a number in [2, 4) make a uniform one in [-1, 1).
         let uniform = f64::from_bits(0x4000_0000_0000_0000 | (word >> 12)) - 3.0;
         (layer, uniform * self.edge[layer])
@@ -129,7 +130,7 @@ mod tests {
             let z = (power[p] / n - moment) / (variance / n).sqrt();
             assert!(z.abs() < 4.5, "moment {p}: {z} standard errors");
         }
-        let tail = (TAIL, 2.580_324_876_5e-4);
+        let tail = (TAIL, 5.371_393_460_7e-5);
         for (count, (cut, p)) in below.into_iter().zip(cuts.into_iter().chain([tail])) {
             let z = (count as f64 - n * p) / (n * p * (1.0 - p)).sqrt();
             assert!(z.abs() < 4.5, "cut {cut}: {z} standard errors");

@@ -5,13 +5,13 @@
 //! thread or sixty-four, after a resume, and on a client in another building.
 //!
 //! The construction has three levels, chosen by `bench/src/bin/streams.rs` (docs/architecture.md
-//! has the numbers): a 128-bit digest of (seed, purpose, repetition, round) once a round; two
-//! mixes for a client; one mix a word. The mix is the finaliser of SplitMix64 (Steele, Lea and
-//! Flood 2014, with Stafford's constants); the second half of the client's 128 bits enters in the
-//! middle of it, so that two streams whose counters overlap still differ. It needs two 64-bit
-//! multiplications a word and no state, which suits SIMD lanes over clients, coordinates or
-//! draws alike; Philox and Threefry cost two to four times as much and a seeded xoshiro pays for
-//! its seeding at every round.
+//! has the numbers): a 128-bit digest of (seed, purpose, repetition, round) once a round; one mix
+//! for a client, which is a bijection of the ids; one mix a word. The mix is the finaliser of
+//! SplitMix64 (Steele, Lea and Flood 2014, with Stafford's constants); the second half of the
+//! digest enters in the middle of it, so that two streams whose counters overlap still differ. It
+//! needs two 64-bit multiplications a word and no state, which suits SIMD lanes over clients,
+//! coordinates or draws alike; Philox and Threefry cost more, and a seeded xoshiro pays for its
+//! seeding at every round.
 
 use crate::normal;
 
@@ -74,7 +74,7 @@ impl Streams {
         let digest = |start: u64| {
             [seed.0, purpose as u64, repetition, round]
                 .into_iter()
-                .fold(start, |digest, part| mix(digest.wrapping_mul(GOLDEN) ^ mix(part ^ start)))
+                .fold(start, |digest, part| mix(digest.wrapping_mul(GOLDEN) ^ part))
         };
         // Two odd constants without structure: the fractional bits of sqrt(2) and of sqrt(3).
         Streams { position: digest(0x6a09_e667_f3bc_c909), tweak: digest(0xbb67_ae85_84ca_a73b) }
@@ -83,11 +83,8 @@ impl Streams {
     /// The stream of one client.
     #[inline(always)]
     pub fn client(self, client: u32) -> Stream {
-        let offset = (client as u64).wrapping_mul(GOLDEN);
-        Stream {
-            position: mix(self.position.wrapping_add(offset)),
-            tweak: mix(self.tweak.wrapping_add(offset)),
-        }
+        let position = mix(self.position.wrapping_add((client as u64).wrapping_mul(GOLDEN)));
+        Stream { position, tweak: self.tweak ^ position.rotate_left(32) }
     }
 }
 
@@ -122,7 +119,7 @@ impl Stream {
     /// from the others, so the (n+1)-th is where it always is.
     #[inline(always)]
     pub fn normal(self, table: &normal::Ziggurat, n: u64) -> f64 {
-        table.normal(self.word(n), |k| self.word(RETRY + (n << 8) + k))
+        table.normal(self.word(n), move |k| self.word(RETRY + (n << 8) + k))
     }
 
     /// A cursor over the stream, for draws whose number is not known beforehand.
@@ -222,13 +219,13 @@ mod tests {
     }
 
     const PINNED: [u64; 4] = [
-        7_363_281_803_956_123_324,
-        18_406_807_640_877_415_680,
-        16_722_769_013_145_665_730,
-        2_156_625_902_910_897_927,
+        10_773_171_015_907_033_705,
+        17_620_392_702_821_443_547,
+        13_053_381_977_305_326_892,
+        8_521_992_805_379_902_642,
     ];
     const PINNED_NORMALS: [u64; 3] =
-        [13_820_718_790_044_286_668, 4_616_051_970_304_604_210, 4_606_092_901_317_887_959];
+        [4_597_411_921_874_459_516, 4_602_264_930_475_853_527, 4_605_390_403_042_063_516];
 
     #[test]
     fn every_part_of_the_key_matters() {

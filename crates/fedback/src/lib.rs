@@ -34,3 +34,12 @@ pub use fedback_core as core;
 pub use fedback_engine as engine;
 pub use fedback_lab as lab;
 pub use fedback_theory as theory;
+
+/// The Rust blocks of the documentation, as doctests.
+#[cfg(doctest)]
+mod documentation {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/how-to/use-from-rust.md")]
+    struct UseFromRust;
+}

@@ -33,7 +33,11 @@ pub struct Scratch {
     local: Vec<f64>,
     shift: Vec<f64>,
     gradient: Vec<f64>,
+    normals: Vec<[f64; LANES]>,
 }
+
+/// Lanes of a kernel over independent coordinates: a multiple of every vector width.
+const LANES: usize = 16;
 
 /// Why clients could not work.
 #[derive(Debug, thiserror::Error)]

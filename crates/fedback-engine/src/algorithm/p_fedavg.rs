@@ -17,12 +17,10 @@ use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use fedback_core::normal;
 use fedback_core::protocol::Deploy;
+use fedback_core::response::Shift;
 use fedback_core::stream::{Purpose, Stream, Streams};
 
-use super::{Order, Scratch, Work, WorkError};
-
-/// Lanes of the diagonal kernel: a multiple of every vector width.
-const LANES: usize = 16;
+use super::{LANES, Order, Scratch, Work, WorkError};
 
 impl Work for Federation {
     fn dim(&self) -> usize {
@@ -38,7 +36,7 @@ impl Work for Federation {
     ) -> Result<(), WorkError> {
         match &self.base {
             Base::Gaussian(base) if self.response.is_diagonal() => {
-                gaussian_lanes(self, base, order, clients, deltas);
+                gaussian(self, base, order, clients, deltas, &mut scratch.normals);
             }
             Base::Gaussian(base) => {
                 each_client(self, order, clients, deltas, scratch, &GaussianBatch(base));
@@ -67,75 +65,101 @@ fn objective_scale(federation: &Federation, order: &Order<'_>, client: ClientId)
     }
 }
 
-/// A block of independent scalar recursions w ← w − η (w − mean − ε·deployed − noise·ξ).
+/// A block of independent scalar recursions w ← w − η (pull·w − drive − noise·ξ): one coordinate of
+/// one client a lane, with the objective's scale multiplied into its three numbers.
+#[derive(Default)]
 struct Lanes {
-    stream: [Stream; LANES],
-    coordinate: [u64; LANES],
-    mean: [f64; LANES],
-    sensitivity: [f64; LANES],
-    scale: [f64; LANES],
+    pull: [f64; LANES],
+    drive: [f64; LANES],
+    noise: [f64; LANES],
     start: [f64; LANES],
 }
 
-fn gaussian_lanes(
+/// Chooses how sensitivities are read once, rather than at every lane.
+fn gaussian(
     federation: &Federation,
     base: &Gaussian,
     order: &Order<'_>,
     clients: &[ClientId],
     deltas: &mut [f64],
+    normals: &mut Vec<[f64; LANES]>,
 ) {
-    let streams = Streams::new(order.seed, order.repetition, order.round.0, Purpose::Data);
+    normals.resize(order.step_sizes.len(), [0.0; LANES]);
     let dim = base.dim;
-    let noise = base.noise / (order.batch as f64).sqrt();
-    let idle = streams.client(0);
-    let mut lanes = Lanes {
-        stream: [idle; LANES],
-        coordinate: [0; LANES],
-        mean: [0.0; LANES],
-        sensitivity: [0.0; LANES],
-        scale: [0.0; LANES],
-        start: [0.0; LANES],
-    };
-    let (mut member, mut coordinate, mut stream) = (0, 0, idle);
-    for block in deltas.chunks_mut(LANES) {
-        for l in 0..block.len() {
-            let client = clients[member];
-            if coordinate == 0 || l == 0 {
-                stream = streams.client(client.0);
-            }
-            lanes.stream[l] = stream;
-            lanes.coordinate[l] = coordinate as u64;
-            lanes.mean[l] = base.mean[client.0 as usize * dim + coordinate];
-            lanes.sensitivity[l] = federation.response.diagonal(client.0 as usize, coordinate);
-            lanes.scale[l] = objective_scale(federation, order, client);
-            lanes.start[l] = order.theta[coordinate];
-            coordinate += 1;
-            if coordinate == dim {
-                (member, coordinate) = (member + 1, 0);
-            }
+    let block = GaussianBlock { federation, base, order, clients };
+    match &federation.response {
+        Shift::Scaled { sensitivity, pattern } if dim == 1 => {
+            let only = pattern[0];
+            block.work(1, deltas, normals, |client, _| sensitivity[client] * only);
         }
-        lanes.work(order, noise, dim as u64, block);
+        Shift::Scaled { sensitivity, pattern } => {
+            block.work(dim, deltas, normals, |client, j| sensitivity[client] * pattern[j]);
+        }
+        Shift::Diagonal { values, .. } => {
+            block.work(dim, deltas, normals, |client, j| values[client * dim + j]);
+        }
+        other => block.work(dim, deltas, normals, |client, j| other.diagonal(client, j)),
+    }
+}
+
+/// Clients with normal data whose coordinates do not mix.
+struct GaussianBlock<'a> {
+    federation: &'a Federation,
+    base: &'a Gaussian,
+    order: &'a Order<'a>,
+    clients: &'a [ClientId],
+}
+
+impl GaussianBlock<'_> {
+    /// `dim` is the base's; given apart so that a literal one can simplify the loop.
+    #[inline(always)]
+    fn work(
+        &self,
+        dim: usize,
+        deltas: &mut [f64],
+        normals: &mut [[f64; LANES]],
+        sensitivity: impl Fn(usize, usize) -> f64,
+    ) {
+        let GaussianBlock { federation, base, order, clients } = *self;
+        let streams = Streams::new(order.seed, order.repetition, order.round.0, Purpose::Data);
+        let ziggurat = normal::ziggurat();
+        let noise = base.noise / (order.batch as f64).sqrt();
+        // Deployed once a round, the reaction to the broadcast θ is a constant.
+        let constant_reaction = f64::from(u8::from(order.deploy == Deploy::Round));
+        let mut lanes = Lanes::default();
+        let (mut member, mut coordinate) = (0, 0);
+        for block in deltas.chunks_mut(LANES) {
+            for l in 0..block.len() {
+                let index = clients[member].0 as usize;
+                let stream = streams.client(clients[member].0);
+                for (step, normals) in normals.iter_mut().enumerate() {
+                    normals[l] = stream.normal(ziggurat, (step * dim + coordinate) as u64);
+                }
+                let theta = order.theta[coordinate];
+                let scale = objective_scale(federation, order, clients[member]);
+                let sensitivity = sensitivity(index, coordinate);
+                let reaction = constant_reaction * sensitivity;
+                lanes.pull[l] = scale * (1.0 - (sensitivity - reaction));
+                lanes.drive[l] = scale * (base.mean[index * dim + coordinate] + reaction * theta);
+                lanes.noise[l] = scale * noise;
+                lanes.start[l] = theta;
+                coordinate += 1;
+                if coordinate == dim {
+                    (member, coordinate) = (member + 1, 0);
+                }
+            }
+            lanes.work(order.step_sizes, normals, block);
+        }
     }
 }
 
 impl Lanes {
-    #[inline]
-    fn work(&self, order: &Order<'_>, noise: f64, dim: u64, deltas: &mut [f64]) {
-        let ziggurat = normal::ziggurat();
+    #[inline(always)]
+    fn work(&self, step_sizes: &[f64], normals: &[[f64; LANES]], deltas: &mut [f64]) {
         let mut w = self.start;
-        for (step, &size) in order.step_sizes.iter().enumerate() {
-            let mut xi = [0.0; LANES];
-            for l in 0..deltas.len() {
-                let n = step as u64 * dim + self.coordinate[l];
-                xi[l] = self.stream[l].normal(ziggurat, n);
-            }
-            let deployed = match order.deploy {
-                Deploy::Step => w,
-                Deploy::Round => self.start,
-            };
+        for (&size, xi) in step_sizes.iter().zip(normals) {
             for l in 0..LANES {
-                let z = self.mean[l] + self.sensitivity[l] * deployed[l] + noise * xi[l];
-                w[l] -= size * self.scale[l] * (w[l] - z);
+                w[l] -= size * (self.pull[l] * w[l] - self.drive[l] - self.noise[l] * xi[l]);
             }
         }
         for (l, delta) in deltas.iter_mut().enumerate() {
@@ -171,7 +195,7 @@ fn each_client(
     let dim = order.theta.len();
     let regularised = dim - usize::from(federation.has_intercept());
     let l2 = federation.loss.l2();
-    let Scratch { local, shift, gradient } = scratch;
+    let Scratch { local, shift, gradient, .. } = scratch;
     shift.resize(dim, 0.0);
     gradient.resize(dim, 0.0);
     for (&client, delta) in clients.iter().zip(deltas.chunks_exact_mut(dim)) {
