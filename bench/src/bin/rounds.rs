@@ -90,7 +90,10 @@ fn gaussian() {
     let federation = gaussian_federation(25);
     for (scheme, title) in [
         (Scheme::Full, "Gaussian, N = 25, E = 5, full, one repetition"),
-        (Scheme::WithReplacement { cohort: 20 }, "the same with replacement, K = 20 (per cohort step)"),
+        (
+            Scheme::WithReplacement { cohort: 20 },
+            "the same with replacement, K = 20 (per cohort step)",
+        ),
     ] {
         let rounds = 20_000;
         let steps = (rounds * 25 * 5) as f64;
@@ -178,10 +181,9 @@ fn plain_logistic(federation: &Federation, rounds: u64, local_steps: u64, batch:
 
 fn logistic() {
     let federation = credit_like(18_350);
-    for (batch, title) in [
-        (4, "Logistic, d = 11, 10 clients, batch 4, E = 5, full"),
-        (16, "the same with batch 16"),
-    ] {
+    for (batch, title) in
+        [(4, "Logistic, d = 11, 10 clients, batch 4, E = 5, full"), (16, "the same with batch 16")]
+    {
         let rounds = 1_000;
         let samples = (rounds * 10 * 5 * batch as u64) as f64;
         let mut candidates = [
@@ -207,9 +209,8 @@ fn threads() {
     ] {
         let units = (repetitions as u64 * rounds) as f64;
         let work = |pool: usize| {
-            pools[pool].install(|| {
-                simulate(federation, protocol(Scheme::Full, 5, 1), repetitions, rounds)
-            })
+            pools[pool]
+                .install(|| simulate(federation, protocol(Scheme::Full, 5, 1), repetitions, rounds))
         };
         let mut candidates = [
             Candidate::new("one thread", units, || work(0)),

@@ -38,7 +38,12 @@ fn main() {
         Candidate::new("Threefry2x64-13", units, || lanes(threefry::<13>)),
     ];
     let best = least(&mut candidates, 9, Clock::Cpu);
-    report("Gaussian, N = 25, E = 5, full: where the words come from", "client step", &candidates, &best);
+    report(
+        "Gaussian, N = 25, E = 5, full: where the words come from",
+        "client step",
+        &candidates,
+        &best,
+    );
 }
 
 fn raw() {

@@ -125,7 +125,8 @@ mod tests {
         }
         let n = n as f64;
         // Mean, variance, third and fourth moments against their standard errors.
-        for (p, moment, variance) in [(1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0f64)]
+        for (p, moment, variance) in
+            [(1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0f64)]
         {
             let z = (power[p] / n - moment) / (variance / n).sqrt();
             assert!(z.abs() < 4.5, "moment {p}: {z} standard errors");

@@ -77,8 +77,10 @@ impl<'a> Population<'a> {
                 DMatrix::identity(base.dim, base.dim) * (base.noise * base.noise),
             ),
             Base::Table(table) => {
-                let rows: Vec<_> =
-                    table.rows_of(self.client).map(|(x, _)| DVector::from_column_slice(x)).collect();
+                let rows: Vec<_> = table
+                    .rows_of(self.client)
+                    .map(|(x, _)| DVector::from_column_slice(x))
+                    .collect();
                 let count = rows.len() as f64;
                 let mean = rows.iter().sum::<DVector<f64>>() / count;
                 let covariance = rows

@@ -142,12 +142,7 @@ impl Server {
     }
 
     /// Takes one client's update for `round`.
-    pub fn accept(
-        &mut self,
-        round: Round,
-        client: ClientId,
-        delta: &[f64],
-    ) -> Result<(), Refusal> {
+    pub fn accept(&mut self, round: Round, client: ClientId, delta: &[f64]) -> Result<(), Refusal> {
         let dim = self.theta.len();
         let open = self.open.as_mut().ok_or(Refusal::NoRoundOpen)?;
         if round != self.round {

@@ -217,13 +217,9 @@ impl<W: Work> Context<'_, W> {
         if blocks <= 1 {
             return self.work.work(order, clients, deltas, &mut scratch[0]);
         }
-        clients
-            .par_chunks(block)
-            .zip(deltas.par_chunks_mut(block * dim))
-            .zip(scratch)
-            .try_for_each(|((clients, deltas), scratch)| {
-                self.work.work(order, clients, deltas, scratch)
-            })
+        clients.par_chunks(block).zip(deltas.par_chunks_mut(block * dim)).zip(scratch).try_for_each(
+            |((clients, deltas), scratch)| self.work.work(order, clients, deltas, scratch),
+        )
     }
 
     /// Clients a block: about four blocks a thread, and none so small that handing it over costs

@@ -83,15 +83,8 @@ fn rounds_do_not_allocate() {
                 scale_objectives: false,
             };
             let weights: Arc<[f64]> = federation.weights.as_slice().into();
-            let mut simulation = Simulation::new(
-                federation,
-                protocol,
-                weights,
-                Seed(1),
-                Round(0),
-                &[0.0; 6],
-                &[],
-            );
+            let mut simulation =
+                Simulation::new(federation, protocol, weights, Seed(1), Round(0), &[0.0; 6], &[]);
             // The first rounds bring the buffers to their size.
             simulation.advance(Round(200), true).unwrap();
             let mut count = |rounds: u64| {

@@ -114,8 +114,7 @@ fn a_round_by_hand() {
 #[test]
 fn kernels_agree() {
     let rows = vec![vec![0.5, -0.2], vec![0.1, 0.3], vec![1.1, 0.0]];
-    let matrices =
-        rows.iter().map(|r| vec![vec![r[0], 0.0], vec![0.0, r[1]]]).collect::<Vec<_>>();
+    let matrices = rows.iter().map(|r| vec![vec![r[0], 0.0], vec![0.0, r[1]]]).collect::<Vec<_>>();
     let diagonal = gaussian(2, location(&Sensitivity::PerCoordinate(rows), 2, false));
     let matrix = gaussian(2, location(&Sensitivity::Matrix(matrices), 2, false));
     for client in 0..3 {
@@ -238,8 +237,7 @@ fn server_and_simulation_agree() {
         let protocol = protocol(scheme);
         let weights: Arc<[f64]> = federation.weights.as_slice().into();
         let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
-        let mut server =
-            Server::new(protocol, sampler, (Seed(9), 4), Round(0), vec![0.0; 3]);
+        let mut server = Server::new(protocol, sampler, (Seed(9), 4), Round(0), vec![0.0; 3]);
         for _ in 0..4 {
             let mut members = server.open().unwrap().members.clone();
             members.reverse();
@@ -250,15 +248,8 @@ fn server_and_simulation_agree() {
             }
             server.close().unwrap();
         }
-        let mut simulation = Simulation::new(
-            &federation,
-            protocol,
-            weights,
-            Seed(9),
-            Round(0),
-            &[0.0; 15],
-            &[],
-        );
+        let mut simulation =
+            Simulation::new(&federation, protocol, weights, Seed(9), Round(0), &[0.0; 15], &[]);
         simulation.advance(Round(4), false).unwrap();
         assert_eq!(simulation.repetitions().nth(4).unwrap().theta, server.theta());
     }

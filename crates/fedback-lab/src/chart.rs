@@ -17,12 +17,18 @@ pub struct Pair<'a> {
 
 /// The most informative measurement that every run has.
 pub fn main_measurement(outcomes: &[&Outcome]) -> Option<Measurement> {
-    [Measurement::Distance, Measurement::Risk, Measurement::Consensus, Measurement::Accuracy, Measurement::Auc]
-        .into_iter()
-        .find(|measurement| {
-            let has = |outcome: &&Outcome| outcome.curve.columns.contains(measurement);
-            !outcomes.is_empty() && outcomes.iter().all(has)
-        })
+    [
+        Measurement::Distance,
+        Measurement::Risk,
+        Measurement::Consensus,
+        Measurement::Accuracy,
+        Measurement::Auc,
+    ]
+    .into_iter()
+    .find(|measurement| {
+        let has = |outcome: &&Outcome| outcome.curve.columns.contains(measurement);
+        !outcomes.is_empty() && outcomes.iter().all(has)
+    })
 }
 
 /// A figure of one measurement over local steps.

@@ -150,7 +150,11 @@ impl Shape<'_> {
         }
     }
 
-    fn check_length<'v>(&self, client: usize, vector: &'v Vec<f64>) -> Result<&'v Vec<f64>, String> {
+    fn check_length<'v>(
+        &self,
+        client: usize,
+        vector: &'v Vec<f64>,
+    ) -> Result<&'v Vec<f64>, String> {
         match vector.len() == self.dim {
             true => Ok(vector),
             false => Err(format!(

@@ -16,10 +16,7 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     let columns: Vec<Measurement> = Measurement::of(plan)
         .into_iter()
         .filter(|column| {
-            matches!(
-                column,
-                Measurement::Distance | Measurement::Risk | Measurement::Consensus
-            )
+            matches!(column, Measurement::Distance | Measurement::Risk | Measurement::Consensus)
         })
         .collect();
     let stable = plan.stable_point.as_deref();

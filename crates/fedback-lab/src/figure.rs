@@ -107,49 +107,31 @@ impl Figure {
             Scale::Log => ys.iter().copied().fold(f64::INFINITY, f64::min) - 1.0,
         };
         ys.extend(lows.into_iter().map(|low| low.max(floor)));
-        (
-            Span::fit(self.x.scale, &xs, 0.0),
-            Span::fit(self.y.scale, &ys, 0.04),
-        )
+        (Span::fit(self.x.scale, &xs, 0.0), Span::fit(self.y.scale, &ys, 0.04))
     }
 }
 
 impl Axis {
     /// An evenly scaled axis.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            scale: Scale::Linear,
-        }
+        Self { label: label.into(), scale: Scale::Linear }
     }
 
     /// A logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            scale: Scale::Log,
-        }
+        Self { label: label.into(), scale: Scale::Log }
     }
 }
 
 impl Series {
     /// A solid line without a band; see [`Series::with_band`] and [`Series::with_mark`].
     pub fn line(name: impl Into<String>, colour: usize, points: Vec<(f64, f64)>) -> Self {
-        Self {
-            name: name.into(),
-            points,
-            band: None,
-            mark: Mark::Line,
-            colour,
-        }
+        Self { name: name.into(), points, band: None, mark: Mark::Line, colour }
     }
 
     /// The same curve with a band around it.
     pub fn with_band(self, band: Vec<(f64, f64)>) -> Self {
-        Self {
-            band: Some(band),
-            ..self
-        }
+        Self { band: Some(band), ..self }
     }
 
     /// The same curve drawn another way.
@@ -159,11 +141,7 @@ impl Series {
 
     /// The unbroken stretches of the curve, as fractions of the two spans.
     fn runs(&self, x: &Span, y: &Span) -> Vec<Vec<(f64, f64)>> {
-        runs(
-            self.points
-                .iter()
-                .map(|&(px, py)| Some((x.place(px)?, y.place(py)?))),
-        )
+        runs(self.points.iter().map(|&(px, py)| Some((x.place(px)?, y.place(py)?))))
     }
 }
 
@@ -186,13 +164,7 @@ mod tests {
 
     pub(super) fn figure(series: Vec<Series>) -> Figure {
         let (x, y) = (Axis::linear("step"), Axis::linear("distance"));
-        Figure {
-            title: "Title".to_owned(),
-            subtitle: String::new(),
-            x,
-            y,
-            series,
-        }
+        Figure { title: "Title".to_owned(), subtitle: String::new(), x, y, series }
     }
 
     /// Figures of values that break careless arithmetic, on every pair of scales.
@@ -208,13 +180,7 @@ mod tests {
             &[(1.0, f64::MAX), (2.0, f64::MIN), (inf, -inf)],
             &[(1e249, 1e249), (-1e249, -1e249), (1e-249, 1e-249)],
             &[(f64::MIN_POSITIVE, 5e-324), (1e-320, -5e-324)],
-            &[
-                (1.0, 1.0),
-                (2.0, 1.0 + f64::EPSILON),
-                (3.0, -1.0),
-                (4.0, inf),
-                (5.0, 2.0),
-            ],
+            &[(1.0, 1.0), (2.0, 1.0 + f64::EPSILON), (3.0, -1.0), (4.0, inf), (5.0, 2.0)],
         ];
         let mut figures = Vec::new();
         for points in cases {
@@ -239,10 +205,7 @@ mod tests {
         banded.y.scale = Scale::Log;
         let (_, y) = banded.spans();
         // Three decades and a margin of 4 % on either side.
-        assert!(
-            (y.low - -1.12).abs() < 1e-12 && (y.high - 2.12).abs() < 1e-12,
-            "{y:?}"
-        );
+        assert!((y.low - -1.12).abs() < 1e-12 && (y.high - 2.12).abs() < 1e-12, "{y:?}");
     }
 
     #[test]

@@ -69,9 +69,8 @@ impl<'a> Recorder<'a> {
     /// Prepares what the plan asks for.
     pub fn new(plan: &'a Plan) -> Self {
         let columns = Measurement::of(plan);
-        let risk = columns
-            .contains(&Measurement::Risk)
-            .then(|| PerformativeRisk::new(&plan.federation));
+        let risk =
+            columns.contains(&Measurement::Risk).then(|| PerformativeRisk::new(&plan.federation));
         Recorder { plan, risk, columns }
     }
 
@@ -105,9 +104,7 @@ impl<'a> Recorder<'a> {
             Measurement::Consensus => repetition.consensus,
             Measurement::Accuracy => score::accuracy(federation, theta).unwrap_or(f64::NAN),
             Measurement::Auc => score::auc(federation, theta).unwrap_or(f64::NAN),
-            Measurement::ClientRisk(client) => {
-                federation.population(client).risk(theta, theta)
-            }
+            Measurement::ClientRisk(client) => federation.population(client).risk(theta, theta),
         }
     }
 }

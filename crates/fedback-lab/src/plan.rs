@@ -188,8 +188,11 @@ fn build_weights(
         Weights::Named(NamedWeights::Uniform) => Ok(vec![1.0 / clients as f64; clients]),
         Weights::Named(NamedWeights::Rows) => match rows {
             Some(table) => Ok(table.row_shares()),
-            None => fail("\"rows\" needs a table; allowed here: \"uniform\", a list, \
-                          { variance = … }".into()),
+            None => fail(
+                "\"rows\" needs a table; allowed here: \"uniform\", a list, \
+                          { variance = … }"
+                    .into(),
+            ),
         },
         Weights::List(list) => {
             if list.len() != clients {
@@ -229,9 +232,7 @@ fn build_table(
     seed: Seed,
     directory: &Path,
 ) -> Result<(Base, Vec<f64>, Vec<u8>), KeyError> {
-    let fail = |key: &str, message: String| {
-        KeyError::new(format!("problem.base.{key}"), message)
-    };
+    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
     if loss == Loss::Mean && table.intercept {
         let why = "the loss \"mean\" has no linear model for an intercept; leave it out";
         return Err(fail("intercept", why.into()));
@@ -264,6 +265,7 @@ fn build_table(
             Partition::Column { column } => Some(column),
             _ => None,
         },
+        ignore: &table.ignore,
         drop_missing: table.missing == Missing::Drop,
         binary: matches!(loss, Loss::Logistic { .. }),
     };
@@ -286,7 +288,9 @@ fn build_table(
     let built = Table::new(&raw, &how, seed).map_err(|error| match error {
         TableError::ConstantColumn(column) => fail(
             "standardize",
-            format!("column \"{column}\" is the same in every row; remove it or do not standardise"),
+            format!(
+                "column \"{column}\" is the same in every row; remove it or do not standardise"
+            ),
         ),
         TableError::TooFewRows { rows, clients } => {
             fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))
@@ -309,9 +313,8 @@ fn build_response(
     weights: &[f64],
     seed: Seed,
 ) -> Result<Shift, KeyError> {
-    let fail = |key: &str, message: String| {
-        KeyError::new(format!("problem.response.{key}"), message)
-    };
+    let fail =
+        |key: &str, message: String| KeyError::new(format!("problem.response.{key}"), message);
     let intercept = matches!(base, Base::Table(table) if table.intercept);
     let features = base.dim() - usize::from(intercept);
     match &problem.response {

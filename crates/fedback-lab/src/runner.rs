@@ -59,7 +59,7 @@ pub fn run(
     if records.is_empty() {
         running.record(&recorder, &mut curve, sinks)?;
     }
-    let ending = running.to_the_end(&recorder, &mut curve, sinks, stop)?;
+    let ending = running.finish(&recorder, &mut curve, sinks, stop)?;
     running.tell(sinks, &Event::Ended(&ending))?;
     Ok(Outcome::of_run(plan, curve, &running.state(), ending, resumed_from))
 }
@@ -114,7 +114,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    fn to_the_end(
+    fn finish(
         &mut self,
         recorder: &Recorder<'_>,
         curve: &mut Curve,
@@ -203,16 +203,19 @@ fn likely_cause(plan: &Plan, round: Round) -> String {
     let first = plan.protocol.step_size.at(Step(0));
     let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
     match map.largest_step() {
-        None => "likely cause: no step size is small enough, the average response is stronger than \
+        None => {
+            "likely cause: no step size is small enough, the average response is stronger than \
                  the loss (`fedback solve` says more)"
-            .into(),
+                .into()
+        }
         Some(limit) if first > limit => format!(
             "likely cause: the step size, {first} at the start and {now} then, is above \
              {limit:.4}, the largest with which an average round shrinks errors; choose \
              algorithm.step_size below it"
         ),
-        Some(_) if plan.protocol.aggregate == Aggregate::Iterates
-            && matches!(plan.protocol.scheme, Scheme::WithoutReplacement { .. }) =>
+        Some(_)
+            if plan.protocol.aggregate == Aggregate::Iterates
+                && matches!(plan.protocol.scheme, Scheme::WithoutReplacement { .. }) =>
         {
             "likely cause: coefficients that do not sum to one rescale the model at random; use \
              aggregate = \"deltas\""

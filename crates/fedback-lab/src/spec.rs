@@ -14,7 +14,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-pub use algorithm::{Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize};
+pub use algorithm::{
+    Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize,
+};
 pub use problem::{
     Base, BestResponse, Entry, GaussianBase, LocationResponse, Loss, Missing, NamedWeights,
     NumberOrVector, Partition, Penalty, PerClient, Problem, Response, TableBase, Weights,
@@ -43,6 +45,7 @@ pub const FORMAT: u64 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// The version of this contract.
+    #[schemars(extend("const" = 1))]
     #[serde(default = "first")]
     pub format: Count,
     /// Shows up in the store and in figures.
@@ -193,9 +196,9 @@ impl Document {
     /// Sets `path.to.key=value`; the value is TOML, a bare word a string.
     pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
         let origin = format!("--set {assignment}");
-        let (key, text) = assignment.split_once('=').ok_or_else(|| {
-            Error::input(&origin, "no = in it; allowed: --set path.to.key=value")
-        })?;
+        let (key, text) = assignment
+            .split_once('=')
+            .ok_or_else(|| Error::input(&origin, "no = in it; allowed: --set path.to.key=value"))?;
         let value = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .and_then(|mut table| table.remove("value"))
@@ -291,8 +294,7 @@ fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
 fn is_section(parts: &[&str]) -> bool {
     matches!(
         parts,
-        ["problem" | "algorithm" | "measure"]
-            | ["problem", "base" | "response" | "loss"]
+        ["problem" | "algorithm" | "measure"] | ["problem", "base" | "response" | "loss"]
     )
 }
 

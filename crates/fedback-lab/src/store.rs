@@ -47,10 +47,7 @@ impl Store {
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         let location = Location::new(path)?;
         let connection = file::create(&location)?;
-        Ok(Store {
-            location: location.resolved()?,
-            connection,
-        })
+        Ok(Store { location: location.resolved()?, connection })
     }
 
     /// Opens the store at `path`; `None`, and nothing created, where there is none.
@@ -59,10 +56,7 @@ impl Store {
     pub fn open_existing(path: &Path) -> Result<Option<Store>, StoreError> {
         let location = Location::new(path)?;
         match file::read(&location)? {
-            Some(connection) => Ok(Some(Store {
-                location: location.resolved()?,
-                connection,
-            })),
+            Some(connection) => Ok(Some(Store { location: location.resolved()?, connection })),
             None => Ok(None),
         }
     }
@@ -91,15 +85,13 @@ impl Store {
 
     /// The runs, newest first.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let unfinished = self
-            .ids("WHERE ended IS NULL")
-            .map_err(|cause| self.location.error(cause))?;
+        let unfinished =
+            self.ids("WHERE ended IS NULL").map_err(|cause| self.location.error(cause))?;
         let mut claimed = HashMap::new();
         for id in unfinished {
             claimed.insert(id, self.is_claimed(id)?);
         }
-        self.summaries(&claimed)
-            .map_err(|cause| self.location.error(cause))
+        self.summaries(&claimed).map_err(|cause| self.location.error(cause))
     }
 
     /// All that the store holds of run `id`.
@@ -114,14 +106,7 @@ impl Store {
         let state = RunState::new(ended.as_deref(), claimed);
         let checkpoint = read_checkpoint(&reading, id).map_err(fail)?;
         let records = read_records(&reading, id).map_err(fail)?;
-        Ok(StoredRun {
-            id,
-            run,
-            state,
-            checkpoint,
-            records,
-            failure,
-        })
+        Ok(StoredRun { id, run, state, checkpoint, records, failure })
     }
 
     /// Claims run `id` for this process and continues it after its last checkpoint.
@@ -132,33 +117,20 @@ impl Store {
         let mut connection = file::write(&self.location)?;
         let fail = |cause| self.location.error(cause);
         // Claims are taken and given back inside a write transaction, see [`Claim`].
-        let claiming = connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(fail)?;
+        let claiming =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
         let Some((_, ended, _)) = read_run(&claiming, id).map_err(fail)? else {
             return Err(self.unknown(id));
         };
         if ended.as_deref() == Some("done") {
-            return Err(StoreError::AlreadyDone {
-                path: self.location.shown(),
-                id,
-            });
+            return Err(StoreError::AlreadyDone { path: self.location.shown(), id });
         }
         let path = self.location.run_file(id);
         let claim = Claim::take(&path)
-            .map_err(|cause| StoreError::Io {
-                path,
-                cause: cause.into(),
-            })?
-            .ok_or_else(|| StoreError::AlreadyRunning {
-                path: self.location.shown(),
-                id,
-            })?;
+            .map_err(|cause| StoreError::Io { path, cause: cause.into() })?
+            .ok_or_else(|| StoreError::AlreadyRunning { path: self.location.shown(), id })?;
         claiming
-            .execute(
-                "UPDATE run SET ended = NULL, failure = NULL WHERE id = ?1",
-                [id.0],
-            )
+            .execute("UPDATE run SET ended = NULL, failure = NULL WHERE id = ?1", [id.0])
             .map_err(fail)?;
         let reached = writer::Reached::read(&claiming, id).map_err(fail)?;
         claiming.commit().map_err(fail)?;
@@ -167,29 +139,19 @@ impl Store {
 
     fn is_claimed(&self, id: RunId) -> Result<bool, StoreError> {
         let path = self.location.run_file(id);
-        Claim::is_taken(&path).map_err(|cause| StoreError::Io {
-            path,
-            cause: cause.into(),
-        })
+        Claim::is_taken(&path).map_err(|cause| StoreError::Io { path, cause: cause.into() })
     }
 
     fn unknown(&self, id: RunId) -> StoreError {
         match self.ids("") {
-            Ok(known) => StoreError::UnknownRun {
-                path: self.location.shown(),
-                id,
-                known,
-            },
+            Ok(known) => StoreError::UnknownRun { path: self.location.shown(), id, known },
             Err(cause) => self.location.error(cause),
         }
     }
 
     fn ids(&self, condition: &str) -> rusqlite::Result<Vec<RunId>> {
         let sql = format!("SELECT id FROM run {condition} ORDER BY id");
-        self.connection
-            .prepare(&sql)?
-            .query_map([], |row| row.get(0).map(RunId))?
-            .collect()
+        self.connection.prepare(&sql)?.query_map([], |row| row.get(0).map(RunId))?.collect()
     }
 
     fn summaries(&self, claimed: &HashMap<RunId, bool>) -> rusqlite::Result<Vec<RunSummary>> {
@@ -274,10 +236,7 @@ fn read_records(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Vec<Re
         let all = blob::bytes(row, 2, rounds.len() * width * blob::WORD)?;
         for (index, round) in rounds.into_iter().enumerate() {
             let words = &all[index * width * blob::WORD..][..width * blob::WORD];
-            records.push(Record {
-                round,
-                values: blob::decode(words, f64::from_le_bytes),
-            });
+            records.push(Record { round, values: blob::decode(words, f64::from_le_bytes) });
         }
     }
     Ok(records)

@@ -10,6 +10,8 @@ pub struct Columns<'a> {
     pub label: Option<&'a str>,
     /// The column that names clients.
     pub client: Option<&'a str>,
+    /// Columns that are no features.
+    pub ignore: &'a [String],
     /// Leave rows with missing cells out rather than refuse them.
     pub drop_missing: bool,
     /// Labels must be 0 or 1, and both must occur.
@@ -35,12 +37,24 @@ pub fn read(path: &Path, bytes: &[u8], columns: &Columns<'_>) -> Result<RawTable
     };
     let (label, client) = (find(columns.label, "label")?, find(columns.client, "partition")?);
     if label.is_some() && label == client {
-        return Err(format!("{file}: \"{}\" is both label and partition column", names[label.unwrap_or(0)]));
+        return Err(format!(
+            "{file}: \"{}\" is both label and partition column",
+            names[label.unwrap_or(0)]
+        ));
     }
-    let features: Vec<usize> =
-        (0..names.len()).filter(|column| Some(*column) != label && Some(*column) != client).collect();
+    for name in columns.ignore {
+        find(Some(name), "ignored")?;
+    }
+    let is_feature = |column: &usize| {
+        let special = Some(*column) == label || Some(*column) == client;
+        !special && !columns.ignore.contains(&names[*column])
+    };
+    let features: Vec<usize> = (0..names.len()).filter(is_feature).collect();
     if features.is_empty() {
-        return Err(format!("{file}: no column is left as a feature; columns: {}", names.join(", ")));
+        return Err(format!(
+            "{file}: no column is left as a feature; columns: {}",
+            names.join(", ")
+        ));
     }
     let mut table = RawTable {
         features: features.iter().map(|&column| names[column].clone()).collect(),
@@ -53,9 +67,8 @@ pub fn read(path: &Path, bytes: &[u8], columns: &Columns<'_>) -> Result<RawTable
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {}", explain(&error)))? {
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |column: usize| -> Result<Option<f64>, String> {
-            number(record.get(column).unwrap_or_default()).map_err(|why| {
-                format!("{file}: line {line}, column \"{}\": {why}", names[column])
-            })
+            number(record.get(column).unwrap_or_default())
+                .map_err(|why| format!("{file}: line {line}, column \"{}\": {why}", names[column]))
         };
         let missing = |column: usize| {
             format!(
@@ -135,16 +148,18 @@ fn number(cell: &str) -> Result<Option<f64>, String> {
     match cell.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(value)),
         Ok(_) => Err(format!("found {cell}; allowed: finite numbers")),
-        Err(_) => Err(format!("found \"{cell}\"; allowed: numbers, but for the label and partition columns")),
+        Err(_) => Err(format!(
+            "found \"{cell}\"; allowed: numbers (name a column that is no feature in ignore)"
+        )),
     }
 }
 
 fn explain(error: &csv::Error) -> String {
     let line = error.position().map_or(String::new(), |at| format!("line {}: ", at.line()));
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!(
-            "{line}found {len} cells; the header has {expected_len} columns"
-        ),
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("{line}found {len} cells; the header has {expected_len} columns")
+        }
         csv::ErrorKind::Utf8 { .. } => format!("{line}is not UTF-8 text"),
         _ => format!("{line}cannot be read as CSV: {error}"),
     }
@@ -155,14 +170,20 @@ mod tests {
     use super::*;
 
     fn table(text: &str, drop_missing: bool) -> Result<RawTable, String> {
-        let columns =
-            Columns { label: Some("y"), client: Some("site"), drop_missing, binary: true };
+        let ignore = if text.starts_with("id,") { vec!["id".to_string()] } else { Vec::new() };
+        let columns = Columns {
+            label: Some("y"),
+            client: Some("site"),
+            ignore: &ignore,
+            drop_missing,
+            binary: true,
+        };
         read(Path::new("t.csv"), text.as_bytes(), &columns)
     }
 
     #[test]
     fn columns_are_told_apart() {
-        let table = table("a,y,site,b\n1,0,x,2\n3,1,y,4\n", false).unwrap();
+        let table = table("id,a,y,site,b\nu1,1,0,x,2\nu2,3,1,y,4\n", false).unwrap();
         assert_eq!(table.features, ["a", "b"]);
         assert_eq!(table.values, [1.0, 2.0, 3.0, 4.0]);
         assert_eq!(table.labels, [0.0, 1.0]);

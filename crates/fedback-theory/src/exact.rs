@@ -15,6 +15,7 @@
 use std::borrow::Cow;
 
 use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, Step};
 use fedback_core::risk::PerformativeRisk;
 use nalgebra::{DMatrix, DVector};
@@ -82,10 +83,14 @@ impl<'a> ExactCurve<'a> {
         stable_point: Option<&[f64]>,
     ) -> Result<Self, NotAffine> {
         if !federation.is_affine() {
+            let name = match federation.loss {
+                Loss::Mean => "mean",
+                Loss::Squared { .. } => "squared",
+                Loss::Logistic { .. } => "logistic",
+            };
             return Err(NotAffine(format!(
-                "exact moments need the loss \"mean\" (affine gradients with noise that does not \
-                 depend on the model); under {:?} the gradient of a row depends on the model",
-                federation.loss
+                "found \"{name}\", but exact moments need the loss \"mean\": affine gradients with \
+                 noise that does not depend on the model"
             )));
         }
         let clients = federation.clients();

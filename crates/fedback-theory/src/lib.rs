@@ -11,3 +11,4 @@ mod newton;
 pub mod optimal;
 mod spectrum;
 pub mod stable;
+mod starts;

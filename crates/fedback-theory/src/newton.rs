@@ -85,7 +85,8 @@ fn descent(here: &Smooth) -> (DVector<f64>, bool) {
     }
     let mut ridge = (1e-10 * scale).max(1e-290);
     loop {
-        let shifted = &here.hessian + DMatrix::identity(here.gradient.len(), here.gradient.len()) * ridge;
+        let shifted =
+            &here.hessian + DMatrix::identity(here.gradient.len(), here.gradient.len()) * ridge;
         if let Some(factor) = Cholesky::new(shifted) {
             // A ridge that only repairs rounding leaves the direction Newton's own.
             return (-factor.solve(&here.gradient), ridge <= 1e-8 * scale);

@@ -2,13 +2,13 @@
 //!
 //! Closed form where the risk is quadratic. Otherwise the performative risk need not be convex, and
 //! the best of several starts is taken: the stable points (so that the price of stability is never
-//! negative), zeros, the static minimiser (as if nothing reacted) and the run's start.
+//! negative), the run's start, zeros, the static minimiser (as if nothing reacted), and points around
+//! it along the coordinates that react.
 
 use fedback_core::federation::Federation;
 use nalgebra::{Cholesky, DVector};
 
 use crate::newton::{self, Smooth};
-use crate::stable::minimiser;
 
 /// The best point found.
 #[derive(Clone, Debug)]
@@ -42,12 +42,9 @@ fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
 }
 
 fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
-    let zeros = vec![0.0; federation.dim()];
-    let origin = DVector::from_column_slice(&zeros);
-    let static_minimiser = minimiser(federation, &zeros, &origin);
     let mut minima: Vec<OptimalPoint> = Vec::new();
-    let starts = starts.iter().copied().map(DVector::from_column_slice);
-    for start in starts.chain([origin]).chain(static_minimiser) {
+    let given = starts.iter().copied().map(DVector::from_column_slice);
+    for start in given.chain(crate::starts::starts(federation)) {
         let found = newton::minimise(&start, |at| {
             let here = federation.performative(at);
             Smooth { value: here.risk, gradient: here.gradient, hessian: here.hessian }

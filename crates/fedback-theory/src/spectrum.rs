@@ -15,9 +15,13 @@ fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
     Some(schur.complex_eigenvalues().iter().copied().collect())
 }
 
+fn modulus(value: &Complex<f64>) -> f64 {
+    (value.re * value.re + value.im * value.im).sqrt()
+}
+
 /// The largest modulus of an eigenvalue.
 pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
-    Some(eigenvalues(matrix)?.iter().map(|l| l.norm()).fold(0.0, f64::max))
+    Some(eigenvalues(matrix)?.iter().map(modulus).fold(0.0, f64::max))
 }
 
 /// The smallest real part of an eigenvalue.

@@ -2,7 +2,8 @@
 //!
 //! Closed form where the problem is affine. Otherwise damped Newton on F′ = H + J from several
 //! starts: along the gradient flow from where the run starts and from zeros, by Newton's method
-//! from zeros, and from where repeated minimisation ends. Repeated minimisation is a start, not
+//! from zeros, and from where repeated minimisation ends, and from points
+//! around the static minimiser. Repeated minimisation is a start, not
 //! the criterion: it oscillates on problems whose stable point exists and which P-FedAvg reaches.
 //! The two have their own conditions at a stable point: minimisation contracts where the spectral
 //! radius of H⁻¹J is below one, P-FedAvg with small steps where every eigenvalue of H + J has a
@@ -13,6 +14,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::newton::{self, Smooth};
 use crate::spectrum;
+use crate::starts::starts;
 
 /// What P-FedAvg with small steps does near the stable point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +97,8 @@ pub fn stable_points(federation: &Federation, start: &[f64]) -> StableReport {
 /// search is successful.
 pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> {
     if !federation.is_affine() {
-        let attracting = flow(federation, start)
-            .filter(|point| point.stability() == Stability::Attracting);
+        let attracting =
+            flow(federation, start).filter(|point| point.stability() == Stability::Attracting);
         if let Some(point) = attracting {
             return Some(point.theta);
         }
@@ -125,9 +127,8 @@ fn affine(federation: &Federation) -> StableReport {
         let (stability, reason) = judge(std::slice::from_ref(&point));
         return StableReport { points: vec![point], stability, reason, everywhere: None };
     }
-    let nearest = singular
-        .solve(&-&field.gradient, negligible)
-        .unwrap_or_else(|_| DVector::zeros(dim));
+    let nearest =
+        singular.solve(&-&field.gradient, negligible).unwrap_or_else(|_| DVector::zeros(dim));
     let left = (&derivative * nearest + &field.gradient).norm();
     let reason = if left <= 1e-9 * (1.0 + field.gradient.norm()) {
         "the average response cancels the average curvature exactly and the averages agree: there \
@@ -149,13 +150,13 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     let zeros = vec![0.0; federation.dim()];
     let mut points: Vec<StablePoint> = Vec::new();
     add(&mut points, flow(federation, start));
-    if start != zeros {
-        add(&mut points, flow(federation, &zeros));
-    }
     add(&mut points, search(federation, &zeros, f64::INFINITY));
     let (end, converged) = repeated_minimisation(federation, &zeros);
     let from_there = end.and_then(|end| search(federation, end.as_slice(), f64::INFINITY));
     add(&mut points, from_there);
+    for start in starts(federation) {
+        add(&mut points, flow(federation, start.as_slice()));
+    }
     for way_out in ways_out(&points) {
         add(&mut points, flow(federation, &way_out));
     }
@@ -292,11 +293,8 @@ pub(crate) fn minimiser(
 }
 
 fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> (Option<f64>, Option<f64>) {
-    let radius = curvature
-        .clone()
-        .lu()
-        .solve(reaction)
-        .and_then(|best_reply| spectrum::radius(&best_reply));
+    let radius =
+        curvature.clone().lu().solve(reaction).and_then(|best_reply| spectrum::radius(&best_reply));
     (radius, spectrum::smallest_real_part(&(curvature + reaction)))
 }
 

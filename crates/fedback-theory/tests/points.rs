@@ -23,7 +23,11 @@ fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u6
     for _ in 0..90 {
         let x: [f64; 3] = std::array::from_fn(|_| draws.normal());
         let score = x[0] - 0.7 * x[1] + 0.4 + draws.normal();
-        labels.push(if matches!(loss, Loss::Squared { .. }) { score } else { (score > 0.0) as u8 as f64 });
+        labels.push(if matches!(loss, Loss::Squared { .. }) {
+            score
+        } else {
+            (score > 0.0) as u8 as f64
+        });
         values.extend(x);
     }
     let raw = RawTable {
@@ -66,7 +70,8 @@ fn gaussian_points_are_closed_forms() {
 
 #[test]
 fn average_sensitivity_decides() {
-    let at = |e: f64| stable_points(&gaussian(&[0.5, 0.5], &[1.0, 2.0], &[e - 0.3, e + 0.3]), &[0.0]);
+    let at =
+        |e: f64| stable_points(&gaussian(&[0.5, 0.5], &[1.0, 2.0], &[e - 0.3, e + 0.3]), &[0.0]);
     assert_eq!(at(0.99).stability, Stability::Attracting);
     assert!(at(0.99).reason.is_none());
     assert_eq!(at(1.01).stability, Stability::Repelling);
@@ -106,9 +111,8 @@ fn complex_eigenvalues() {
 /// F(θ) vanishes by its definition: central differences of f(·; θ) at θ.
 #[test]
 fn stable_points_of_rows_are_stationary() {
-    let strong = |dim: usize| {
-        best_response(&Sensitivity::Scalar(vec![0.0, 8.0, 20.0]), &[0, 1], dim)
-    };
+    let strong =
+        |dim: usize| best_response(&Sensitivity::Scalar(vec![0.0, 8.0, 20.0]), &[0, 1], dim);
     let against =
         |dim: usize| best_response(&Sensitivity::Scalar(vec![-1.0, -3.0, 0.4]), &[0, 2], dim);
     let matrix = |_: usize| {
@@ -120,14 +124,14 @@ fn stable_points_of_rows_are_stationary() {
         for loss in [Loss::Logistic { l2: 0.05 }, Loss::Squared { l2: 0.05 }] {
             let federation = rows(loss, response, k == 0, 5 + k as u64);
             let zeros = vec![0.0; federation.dim()];
-            let theta = stable_point(&federation, &zeros)
-                .unwrap_or_else(|| panic!("{k} {loss:?}: {:?}", stable_points(&federation, &zeros)));
+            let theta = stable_point(&federation, &zeros).unwrap_or_else(|| {
+                panic!("{k} {loss:?}: {:?}", stable_points(&federation, &zeros))
+            });
             for j in 0..theta.len() {
                 let (mut up, mut down) = (theta.clone(), theta.clone());
                 up[j] += 1e-5;
                 down[j] -= 1e-5;
-                let slope =
-                    (federation.risk(&up, &theta) - federation.risk(&down, &theta)) / 2e-5;
+                let slope = (federation.risk(&up, &theta) - federation.risk(&down, &theta)) / 2e-5;
                 assert!(slope.abs() < 1e-8, "{k} {loss:?} {j}: {slope}");
             }
         }
@@ -152,7 +156,8 @@ fn derivatives_match_differences() {
         assert!((field.risk - federation.risk(&theta, &deployed)).abs() < 1e-14);
         for j in 0..4 {
             let (up, down) = (shifted(&theta, j, h), shifted(&theta, j, -h));
-            let slope = (federation.risk(&up, &deployed) - federation.risk(&down, &deployed)) / (2.0 * h);
+            let slope =
+                (federation.risk(&up, &deployed) - federation.risk(&down, &deployed)) / (2.0 * h);
             assert!((slope - field.gradient[j]).abs() < 1e-8);
             let slope = (federation.risk(&up, &up) - federation.risk(&down, &down)) / (2.0 * h);
             assert!((slope - whole.gradient[j]).abs() < 1e-8);
@@ -160,9 +165,9 @@ fn derivatives_match_differences() {
                 - federation.mean_field(&down, &deployed).gradient)
                 / (2.0 * h);
             assert!((curvature - field.curvature.column(j)).norm() < 1e-8);
-            let hessian =
-                (federation.performative(&up).gradient - federation.performative(&down).gradient)
-                    / (2.0 * h);
+            let hessian = (federation.performative(&up).gradient
+                - federation.performative(&down).gradient)
+                / (2.0 * h);
             assert!((hessian - whole.hessian.column(j)).norm() < 1e-8);
             let (up, down) = (shifted(&deployed, j, h), shifted(&deployed, j, -h));
             let reaction = (federation.mean_field(&theta, &up).gradient

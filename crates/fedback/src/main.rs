@@ -16,14 +16,19 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain(&format!("error: {error}"));
+            let word = match error {
+                Error::Interrupted(_) => "",
+                _ => "error: ",
+            };
+            output::complain(&format!("{word}{error}"));
             ExitCode::from(error.exit_code())
         }
     }
 }
 
 fn run(cli: Cli) -> Result<(), Error> {
-    let context = command::Context::new(cli.threads.map(|count| count.get()), cli.store, cli.quiet)?;
+    let context =
+        command::Context::new(cli.threads.map(|count| count.get()), cli.store, cli.quiet)?;
     match cli.command {
         None => command::showcase::run(&context),
         Some(Command::Run(args)) => command::run::run(&context, args),

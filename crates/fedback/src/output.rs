@@ -62,8 +62,11 @@ pub fn short(number: f64) -> String {
     if number.is_nan() {
         NOTHING.into()
     } else if size == 0.0 || (1e-3..1e6).contains(&size) {
-        let digits = if size == 0.0 { 0 } else { (3 - size.log10().floor() as i32).max(0) as usize };
-        format!("{number:.digits$}")
+        // The exponent after rounding: 99.996 is 100.0, not 100.00.
+        let scientific = format!("{size:.3e}");
+        let exponent: i32 = scientific.split('e').nth(1).map_or(0, |e| e.parse().unwrap_or(0));
+        let digits = (3 - exponent).max(0) as usize;
+        if size == 0.0 { "0".into() } else { format!("{number:.digits$}") }
     } else {
         format!("{number:.3e}")
     }

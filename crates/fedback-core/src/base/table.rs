@@ -245,13 +245,7 @@ mod tests {
     }
 
     fn preparation(partition: Partition) -> Preparation {
-        Preparation {
-            shuffle: true,
-            standardize: true,
-            intercept: true,
-            partition,
-            by_class: true,
-        }
+        Preparation { shuffle: true, standardize: true, intercept: true, partition, by_class: true }
     }
 
     #[test]

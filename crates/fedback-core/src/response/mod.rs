@@ -107,11 +107,12 @@ mod tests {
     #[test]
     fn forms_agree() {
         let scaled = Shift::Scaled { sensitivity: vec![9.0, -0.5], pattern: vec![1.0, 0.0, 1.0] };
-        let diagonal =
-            Shift::Diagonal { dim: 3, values: vec![9.0, 0.0, 9.0, -0.5, 0.0, -0.5] };
+        let diagonal = Shift::Diagonal { dim: 3, values: vec![9.0, 0.0, 9.0, -0.5, 0.0, -0.5] };
         let matrix = Shift::Matrix {
             dim: 3,
-            values: (0..2).flat_map(|i| diagonal.matrix(i, 3).transpose().as_slice().to_vec()).collect(),
+            values: (0..2)
+                .flat_map(|i| diagonal.matrix(i, 3).transpose().as_slice().to_vec())
+                .collect(),
         };
         let theta = [2.0, 3.0, -1.0];
         for shift in [scaled, diagonal, matrix] {

@@ -72,7 +72,8 @@ pub trait Work: Sync {
 pub fn step_sizes(protocol: &Protocol, round: Round, out: &mut Vec<f64>) {
     let first = protocol.first_step(round).0;
     out.clear();
-    out.extend((first..first + protocol.local_steps as u64).map(|t| {
-        protocol.step_size.at(fedback_core::protocol::Step(t))
-    }));
+    out.extend(
+        (first..first + protocol.local_steps as u64)
+            .map(|t| protocol.step_size.at(fedback_core::protocol::Step(t))),
+    );
 }

@@ -41,17 +41,10 @@ impl Span {
     /// across zero on a linear scale: a distance should not seem to become negative.
     pub(super) fn fit(scale: Scale, coordinates: &[f64], margin: f64) -> Self {
         let low = coordinates.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = coordinates
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let high = coordinates.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let size = low.abs().max(high.abs());
         if low > high {
-            return Self {
-                scale,
-                low: 0.0,
-                high: 1.0,
-            };
+            return Self { scale, low: 0.0, high: 1.0 };
         }
         // Below this relative width, labels would need more digits than anyone reads.
         if high - low <= 1e-9 * size || high == low {
@@ -60,27 +53,15 @@ impl Span {
                 Scale::Linear => 1.0,
                 Scale::Log => 0.6,
             };
-            return Self {
-                scale,
-                low: low - reach,
-                high: high + reach,
-            };
+            return Self { scale, low: low - reach, high: high + reach };
         }
         let reach = margin * (high - low);
         let (lower, higher) = (low - reach, high + reach);
         let linear = scale == Scale::Linear;
         Self {
             scale,
-            low: if linear && low >= 0.0 {
-                lower.max(0.0)
-            } else {
-                lower
-            },
-            high: if linear && high <= 0.0 {
-                higher.min(0.0)
-            } else {
-                higher
-            },
+            low: if linear && low >= 0.0 { lower.max(0.0) } else { lower },
+            high: if linear && high <= 0.0 { higher.min(0.0) } else { higher },
         }
     }
 
@@ -90,9 +71,7 @@ impl Span {
 
     /// Where `value` lies in the span, as a fraction; none where the scale cannot show it.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
-        self.scale
-            .coordinate(value)
-            .map(|coordinate| self.fraction(coordinate))
+        self.scale.coordinate(value).map(|coordinate| self.fraction(coordinate))
     }
 
     /// As [`Span::place`], with everything out of reach moved to the nearer edge.
@@ -144,11 +123,7 @@ impl Span {
     fn decade_ticks(&self, most: usize) -> Vec<Tick> {
         let (first, last) = (self.low.floor() as i32, self.high.floor() as i32);
         let shown = (last - self.low.ceil() as i32 + 1).max(1) as usize;
-        let stride = if most == 0 {
-            1
-        } else {
-            shown.div_ceil(most) as i32
-        };
+        let stride = if most == 0 { 1 } else { shown.div_ceil(most) as i32 };
         let plain = self.low >= -3.3 && self.high <= 3.3;
         let digits = if stride == 1 { 1..=9 } else { 1..=1 };
         (first..=last)
@@ -161,10 +136,7 @@ impl Span {
                     2 | 5 if most == 0 => number(digit, exponent, digit),
                     _ => String::new(),
                 };
-                Tick {
-                    at: self.fraction(f64::from(exponent) + (digit as f64).log10()),
-                    label,
-                }
+                Tick { at: self.fraction(f64::from(exponent) + (digit as f64).log10()), label }
             })
             .filter(|tick| (0.0..=1.0).contains(&tick.at))
             .collect()
@@ -183,11 +155,7 @@ fn number(digits: i64, exponent: i32, largest: i64) -> String {
     let decimals = usize::try_from(shift - exponent).unwrap_or(0);
     let value = digits.unsigned_abs() as f64 * 10f64.powi(exponent - shift);
     let value = format!("{value:.decimals$}");
-    let power = if scientific {
-        format!("×10{}", superscript(leading))
-    } else {
-        String::new()
-    };
+    let power = if scientific { format!("×10{}", superscript(leading)) } else { String::new() };
     format!("{sign}{}{power}", grouped(&value))
 }
 
@@ -209,11 +177,7 @@ fn superscript(exponent: i32) -> String {
     let sign = if exponent < 0 { "⁻" } else { "" };
     let digits = exponent.unsigned_abs().to_string();
     sign.chars()
-        .chain(
-            digits
-                .bytes()
-                .map(|digit| SUPERSCRIPTS[usize::from(digit - b'0')]),
-        )
+        .chain(digits.bytes().map(|digit| SUPERSCRIPTS[usize::from(digit - b'0')]))
         .collect()
 }
 
@@ -222,20 +186,12 @@ mod tests {
     use super::*;
 
     fn labels(scale: Scale, low: f64, high: f64) -> String {
-        let coordinates: Vec<f64> = [low, high]
-            .into_iter()
-            .filter_map(|value| scale.coordinate(value))
-            .collect();
+        let coordinates: Vec<f64> =
+            [low, high].into_iter().filter_map(|value| scale.coordinate(value)).collect();
         let ticks = Span::fit(scale, &coordinates, 0.0).ticks(6);
         assert!(ticks.is_sorted_by(|a, b| a.at < b.at), "{ticks:?}");
-        assert!(
-            ticks.iter().all(|tick| (0.0..=1.0).contains(&tick.at)),
-            "{ticks:?}"
-        );
-        let labels = ticks
-            .into_iter()
-            .map(|tick| tick.label)
-            .filter(|label| !label.is_empty());
+        assert!(ticks.iter().all(|tick| (0.0..=1.0).contains(&tick.at)), "{ticks:?}");
+        let labels = ticks.into_iter().map(|tick| tick.label).filter(|label| !label.is_empty());
         labels.collect::<Vec<String>>().join(" | ")
     }
 
@@ -245,10 +201,7 @@ mod tests {
         assert_eq!(labels(0.0, 1.0), "0 | 0.2 | 0.4 | 0.6 | 0.8 | 1.0");
         assert_eq!(labels(0.1, 0.7), "0.1 | 0.2 | 0.3 | 0.4 | 0.5 | 0.6 | 0.7");
         assert_eq!(labels(-3.0, 7.0), "−2 | 0 | 2 | 4 | 6");
-        assert_eq!(
-            labels(0.0, 24e3),
-            "0 | 5000 | 10\u{2009}000 | 15\u{2009}000 | 20\u{2009}000"
-        );
+        assert_eq!(labels(0.0, 24e3), "0 | 5000 | 10\u{2009}000 | 15\u{2009}000 | 20\u{2009}000");
         assert_eq!(
             labels(0.0, 3e8),
             "0 | 0.5×10⁸ | 1.0×10⁸ | 1.5×10⁸ | 2.0×10⁸ | 2.5×10⁸ | 3.0×10⁸"
@@ -268,40 +221,22 @@ mod tests {
         assert_eq!(labels(0.5, 900.0), "1 | 10 | 100");
         assert_eq!(labels(2.0, 60.0), "2 | 5 | 10 | 20 | 50");
         assert_eq!(labels(3.0, 6.0), "3.0 | 3.5 | 4.0 | 4.5 | 5.0 | 5.5 | 6.0");
-        assert_eq!(
-            labels(1e-9, 2e-8),
-            "1×10⁻⁹ | 2×10⁻⁹ | 5×10⁻⁹ | 1×10⁻⁸ | 2×10⁻⁸"
-        );
+        assert_eq!(labels(1e-9, 2e-8), "1×10⁻⁹ | 2×10⁻⁹ | 5×10⁻⁹ | 1×10⁻⁸ | 2×10⁻⁸");
     }
 
     #[test]
     fn unlabelled_ticks_mark_the_multiples_of_a_decade() {
-        let ticks = Span {
-            scale: Scale::Log,
-            low: 0.0,
-            high: 3.0,
-        }
-        .ticks(6);
+        let ticks = Span { scale: Scale::Log, low: 0.0, high: 3.0 }.ticks(6);
         assert_eq!(ticks.len(), 3 * 9 + 1);
         assert!((ticks[1].at - 2f64.log10() / 3.0).abs() < 1e-15 && ticks[1].label.is_empty());
     }
 
     #[test]
     fn spans_are_never_empty() {
-        for values in [
-            vec![],
-            vec![0.0],
-            vec![7.0, 7.0],
-            vec![-2.0],
-            vec![1e250, -1e250],
-        ] {
+        for values in [vec![], vec![0.0], vec![7.0, 7.0], vec![-2.0], vec![1e250, -1e250]] {
             let span = Span::fit(Scale::Linear, &values, 0.04);
             assert!(span.low < span.high, "{values:?} gives {span:?}");
-            assert!(
-                span.ticks(6).len() >= 2,
-                "{values:?} gives {:?}",
-                span.ticks(6)
-            );
+            assert!(span.ticks(6).len() >= 2, "{values:?} gives {:?}", span.ticks(6));
         }
     }
 
@@ -319,11 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_reach_moves_to_the_nearer_edge() {
-        let span = Span {
-            scale: Scale::Log,
-            low: 0.0,
-            high: 2.0,
-        };
+        let span = Span { scale: Scale::Log, low: 0.0, high: 2.0 };
         let places = [-5.0, 0.0, 0.1, 10.0, 1e9, f64::INFINITY, f64::NAN];
         let places = places.map(|value| span.place_clipped(value));
         let expected = [0.0, 0.0, 0.0, 0.5, 1.0, 1.0].map(Some);

@@ -41,22 +41,11 @@ pub(super) fn render(figure: &Figure) -> String {
 }
 
 fn description(figure: &Figure) -> String {
-    let names: Vec<&str> = figure
-        .series
-        .iter()
-        .map(|series| series.name.as_str())
-        .collect();
-    let names = if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join("; ")
-    };
+    let names: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+    let names = if names.is_empty() { "none".to_owned() } else { names.join("; ") };
     let after = if figure.subtitle.is_empty() { "" } else { ". " };
     let Figure { subtitle, x, y, .. } = figure;
-    format!(
-        "{subtitle}{after}{} against {}. Series: {names}.",
-        y.label, x.label
-    )
+    format!("{subtitle}{after}{} against {}. Series: {names}.", y.label, x.label)
 }
 
 /// Title and subtitle, wrapped; returns where the next part may begin.
@@ -89,23 +78,10 @@ impl Panel {
     fn below(top: f64, figure: &Figure) -> Self {
         let (x, y) = figure.spans();
         let (x_ticks, y_ticks) = (x.ticks(8), y.ticks(8));
-        let longest = y_ticks
-            .iter()
-            .map(|tick| tick.label.chars().count())
-            .max()
-            .unwrap_or(0);
+        let longest = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
         let left = MARGIN + 12.0 + 7.0 * longest as f64;
         let (right, top) = (WIDTH - MARGIN - 6.0, top + 36.0);
-        Self {
-            left,
-            right,
-            top,
-            bottom: top + PANEL_HEIGHT,
-            x,
-            y,
-            x_ticks,
-            y_ticks,
-        }
+        Self { left, right, top, bottom: top + PANEL_HEIGHT, x, y, x_ticks, y_ticks }
     }
 
     fn at(&self, (x, y): (f64, f64)) -> Point {
@@ -126,13 +102,7 @@ impl Panel {
             axis += &format!("M{} {bottom}v{}", px(x), tick_length(tick));
             if !tick.label.is_empty() {
                 grid += &format!("M{} {bottom}V{top}", px(x));
-                labels += &text(
-                    x,
-                    self.bottom + 19.0,
-                    "quiet",
-                    "middle",
-                    &raised(&tick.label),
-                );
+                labels += &text(x, self.bottom + 19.0, "quiet", "middle", &raised(&tick.label));
             }
         }
         for tick in &self.y_ticks {
@@ -140,35 +110,13 @@ impl Panel {
             axis += &format!("M{left} {}h-{}", px(y), tick_length(tick));
             if !tick.label.is_empty() {
                 grid += &format!("M{left} {}H{right}", px(y));
-                labels += &text(
-                    self.left - 9.0,
-                    y + 4.0,
-                    "quiet",
-                    "end",
-                    &raised(&tick.label),
-                );
+                labels += &text(self.left - 9.0, y + 4.0, "quiet", "end", &raised(&tick.label));
             }
         }
         let (middle_x, middle_y) = self.at((0.5, 0.5));
-        labels += &text(
-            MARGIN,
-            self.top - 14.0,
-            "label",
-            "start",
-            &escaped(&figure.y.label),
-        );
-        labels += &text(
-            middle_x,
-            self.bottom + 41.0,
-            "label",
-            "middle",
-            &escaped(&figure.x.label),
-        );
-        if figure
-            .series
-            .iter()
-            .all(|series| series.runs(&self.x, &self.y).is_empty())
-        {
+        labels += &text(MARGIN, self.top - 14.0, "label", "start", &escaped(&figure.y.label));
+        labels += &text(middle_x, self.bottom + 41.0, "label", "middle", &escaped(&figure.x.label));
+        if figure.series.iter().all(|series| series.runs(&self.x, &self.y).is_empty()) {
             labels += &text(middle_x, middle_y, "subtitle quiet", "middle", "no data");
         }
         *out += &format!(
@@ -245,10 +193,7 @@ fn tick_length(tick: &Tick) -> u8 {
 /// A tick label with its exponent set as a raised span: few fonts have all superscript digits in
 /// one size.
 fn raised(label: &str) -> String {
-    let digit = |c: char| match SUPERSCRIPTS
-        .iter()
-        .position(|&superscript| superscript == c)
-    {
+    let digit = |c: char| match SUPERSCRIPTS.iter().position(|&superscript| superscript == c) {
         Some(digit) => digit.to_string(),
         None => "−".to_owned(),
     };
@@ -256,10 +201,7 @@ fn raised(label: &str) -> String {
         return label.to_owned();
     };
     let exponent: String = label[at..].chars().map(digit).collect();
-    format!(
-        "{}<tspan dy=\"-5\" font-size=\"9\">{exponent}</tspan>",
-        &label[..at]
-    )
+    format!("{}<tspan dy=\"-5\" font-size=\"9\">{exponent}</tspan>", &label[..at])
 }
 
 /// Lines of at most `limit` characters, broken between words.
@@ -303,10 +245,7 @@ mod tests {
     fn path_of(svg: &str, class: &str) -> String {
         let start = format!("<path class=\"{class}\" d=\"");
         let (_, rest) = svg.split_once(&start).expect("the path is drawn");
-        rest.split('"')
-            .next()
-            .expect("split is never empty")
-            .to_owned()
+        rest.split('"').next().expect("split is never empty").to_owned()
     }
 
     #[test]
@@ -327,10 +266,7 @@ mod tests {
     fn nothing_unrepresentable_is_written() {
         for figure in nasty_figures() {
             let svg = figure.to_svg();
-            assert!(
-                !svg.contains("NaN") && !svg.contains("inf"),
-                "{figure:?}\n{svg}"
-            );
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{figure:?}\n{svg}");
             assert_eq!(svg, figure.to_svg());
         }
         assert!(figure(vec![]).to_svg().contains("no data"));

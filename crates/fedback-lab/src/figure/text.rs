@@ -28,27 +28,15 @@ pub(super) fn render(figure: &Figure, columns: usize, rows: usize) -> String {
     let gutter = gutter(&y_ticks, columns);
     let mut canvas = Canvas::new(columns - gutter, frame.chart_rows);
     for (index, series) in figure.series.iter().enumerate() {
-        canvas.draw(
-            &series.runs(&x, &y),
-            series.mark,
-            index,
-            figure.series.len(),
-        );
+        canvas.draw(&series.runs(&x, &y), series.mark, index, figure.series.len());
     }
     let mut lines = frame.above;
     lines.extend(canvas.lines(&y_ticks, gutter));
     if frame.axis {
-        lines.extend(x_axis(
-            &x.ticks((canvas.columns / 12).clamp(1, 8)),
-            canvas.columns,
-            gutter,
-        ));
+        lines.extend(x_axis(&x.ticks((canvas.columns / 12).clamp(1, 8)), canvas.columns, gutter));
     }
     lines.extend(frame.below);
-    lines
-        .iter()
-        .map(|line| clipped(line.trim_end(), columns) + "\n")
-        .collect()
+    lines.iter().map(|line| clipped(line.trim_end(), columns) + "\n").collect()
 }
 
 fn glyph(index: usize) -> char {
@@ -74,11 +62,7 @@ impl Frame {
         };
         let line = |text: &str| {
             let words: Vec<&str> = text.split_whitespace().collect();
-            if words.is_empty() {
-                vec![]
-            } else {
-                vec![words.join(" ")]
-            }
+            if words.is_empty() { vec![] } else { vec![words.join(" ")] }
         };
         let legend = keep(legend(&figure.series, columns));
         let y_label = keep(line(&figure.y.label));
@@ -113,16 +97,8 @@ fn legend(series: &[Series], columns: usize) -> Vec<String> {
 
 /// The columns that y labels and their axis take; none where the chart needs them all.
 fn gutter(ticks: &[Tick], columns: usize) -> usize {
-    let longest = ticks
-        .iter()
-        .map(|tick| tick.label.chars().count())
-        .max()
-        .unwrap_or(0);
-    if columns >= FEWEST_COLUMNS + longest + 2 {
-        longest + 2
-    } else {
-        0
-    }
+    let longest = ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
+    if columns >= FEWEST_COLUMNS + longest + 2 { longest + 2 } else { 0 }
 }
 
 /// The axis line and the labels under it, leaving out those that would touch their neighbour.
@@ -141,11 +117,7 @@ fn x_axis(ticks: &[Tick], columns: usize, gutter: usize) -> [String; 2] {
             labels += &tick.label;
         }
     }
-    let corner = if gutter > 0 {
-        format!("{}└", " ".repeat(gutter - 1))
-    } else {
-        String::new()
-    };
+    let corner = if gutter > 0 { format!("{}└", " ".repeat(gutter - 1)) } else { String::new() };
     [corner + &axis.iter().collect::<String>(), labels]
 }
 
@@ -165,12 +137,7 @@ struct Canvas {
 impl Canvas {
     fn new(columns: usize, rows: usize) -> Self {
         let cells = columns * rows;
-        Self {
-            columns,
-            rows,
-            braille: vec![0; cells],
-            glyphs: vec![None; cells],
-        }
+        Self { columns, rows, braille: vec![0; cells], glyphs: vec![None; cells] }
     }
 
     /// Draws the `index`-th of `count` series.
@@ -272,11 +239,8 @@ mod tests {
     use super::*;
 
     fn decay() -> Figure {
-        let line = |factor: f64| {
-            (0..100)
-                .map(|t| (f64::from(t), factor * 0.9f64.powi(t)))
-                .collect()
-        };
+        let line =
+            |factor: f64| (0..100).map(|t| (f64::from(t), factor * 0.9f64.powi(t))).collect();
         let exact = Series::line("exact", 1, vec![(0.0, 1.0), (50.0, 1.0)]).with_mark(Mark::Dots);
         let mut decay = figure(vec![Series::line("simulated", 0, line(1e3)), exact]);
         decay.y.scale = Scale::Log;
@@ -293,10 +257,7 @@ mod tests {
                     let chart = figure.to_text(columns, rows);
                     assert_eq!(chart.lines().count(), rows, "{columns} x {rows}\n{chart}");
                     let longest = chart.lines().map(|line| line.chars().count()).max();
-                    assert!(
-                        longest.unwrap_or(0) <= columns,
-                        "{columns} x {rows}\n{chart}"
-                    );
+                    assert!(longest.unwrap_or(0) <= columns, "{columns} x {rows}\n{chart}");
                 }
             }
         }
@@ -306,21 +267,10 @@ mod tests {
     #[test]
     fn shows_labels_ticks_and_legend() {
         let chart = decay().to_text(60, 16);
-        for part in [
-            "Title",
-            "distance",
-            "100 ┤",
-            "step",
-            "● simulated   × exact",
-            "┬",
-        ] {
+        for part in ["Title", "distance", "100 ┤", "step", "● simulated   × exact", "┬"] {
             assert!(chart.contains(part), "{part} is missing in\n{chart}");
         }
-        assert_eq!(
-            chart.matches('×').count(),
-            3,
-            "two points and the legend\n{chart}"
-        );
+        assert_eq!(chart.matches('×').count(), 3, "two points and the legend\n{chart}");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use super::problem::decode_by_kind;
-use super::value::{Count, KeyError, Positive, carry, decode, decode_from_value, number, show, take_kind};
+use super::value::{
+    Count, KeyError, Positive, carry, decode, decode_from_value, number, show, take_kind,
+};
 
 /// `[algorithm]`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -181,15 +183,14 @@ impl TryFrom<Value> for Start {
         match &value {
             Value::String(name) if name == "zeros" => Ok(Start::Named(NamedStart::Zeros)),
             Value::String(name) if name == "stable" => Ok(Start::Named(NamedStart::Stable)),
-            _ => number(&value)
-                .map(Start::Number)
-                .or_else(|| list().map(Start::List))
-                .ok_or_else(|| {
+            _ => number(&value).map(Start::Number).or_else(|| list().map(Start::List)).ok_or_else(
+                || {
                     format!(
                         "found {}; allowed: a finite number, a list of them, \"zeros\", \"stable\"",
                         show(&value)
                     )
-                }),
+                },
+            ),
         }
     }
 }

@@ -184,7 +184,9 @@ impl TryFrom<Value> for PerClient {
                 });
                 entries.collect::<Result<_, _>>().map(PerClient::List)
             }
-            Value::Table(table) => from_table(table)?.ok_or(format!("found {}; {ALLOWED}", show(&value))),
+            Value::Table(table) => {
+                from_table(table)?.ok_or(format!("found {}; {ALLOWED}", show(&value)))
+            }
             other => Err(format!("found {}; {ALLOWED}", show(other))),
         }
     }
@@ -265,6 +267,7 @@ fn unit() -> NonNegative {
 /// | standardize | false | every feature to mean 0 and sd 1 over all rows | – |
 /// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
 /// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
+/// | ignore | none | columns that are no features, such as row numbers | names of the table |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableBase {
@@ -288,6 +291,9 @@ pub struct TableBase {
     /// What to do with rows that miss a cell.
     #[serde(default)]
     pub missing: Missing,
+    /// Columns that are no features.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
 }
 
 /// What to do with rows that miss a cell.

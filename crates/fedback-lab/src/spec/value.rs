@@ -69,7 +69,10 @@ fn plain(path: &str, message: &str) -> KeyError {
         let key = quoted(rest);
         let allowed: Vec<&str> = rest.split('`').skip(3).step_by(2).collect();
         let path = path.strip_suffix(&key).map_or(path, |p| p.trim_end_matches('.'));
-        return KeyError::new(join(path, &key), format!("unknown key; {}", choices(&key, &allowed)));
+        return KeyError::new(
+            join(path, &key),
+            format!("unknown key; {}", choices(&key, &allowed)),
+        );
     }
     let message = message.replace("invalid type: ", "found ").replace("invalid value: ", "found ");
     KeyError::new(path, message)

@@ -21,12 +21,7 @@ pub(super) fn encode<T: Copy>(
 
 /// The numbers in `bytes`; a rest shorter than a word is left out.
 pub(super) fn decode<T>(bytes: &[u8], from_bytes: fn([u8; WORD]) -> T) -> Vec<T> {
-    bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|&word| from_bytes(word))
-        .collect()
+    bytes.as_chunks().0.iter().map(|&word| from_bytes(word)).collect()
 }
 
 /// The numbers in a blob column, which must be whole words.
@@ -55,13 +50,6 @@ fn check(index: usize, bytes: &[u8], expected_size: usize) -> rusqlite::Result<(
     if bytes.len() == expected_size {
         return Ok(());
     }
-    let mismatch = FromSqlError::InvalidBlobSize {
-        expected_size,
-        blob_size: bytes.len(),
-    };
-    Err(Error::FromSqlConversionFailure(
-        index,
-        Type::Blob,
-        Box::new(mismatch),
-    ))
+    let mismatch = FromSqlError::InvalidBlobSize { expected_size, blob_size: bytes.len() };
+    Err(Error::FromSqlConversionFailure(index, Type::Blob, Box::new(mismatch)))
 }

@@ -27,18 +27,11 @@ impl Claim {
     /// Locks the file at `path`; `None` when another claim holds it. The caller has a write
     /// transaction open.
     pub(super) fn take(path: &Path) -> io::Result<Option<Claim>> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         let deadline = Instant::now() + LOOKERS;
         while Instant::now() < deadline {
             if locked(file.try_lock())? {
-                return Ok(Some(Claim {
-                    file,
-                    path: path.to_owned(),
-                }));
+                return Ok(Some(Claim { file, path: path.to_owned() }));
             }
             // Those who look take shared locks, which admit another shared lock; a claim does not.
             if !locked(file.try_lock_shared())? {

@@ -73,14 +73,10 @@ impl Location {
     pub(super) fn new(path: &Path) -> Result<Location, StoreError> {
         // An absolute path is also never one of SQLite's special names, such as `:memory:`.
         match std::path::absolute(path) {
-            Ok(file) => Ok(Location {
-                shown: path.to_owned(),
-                file,
-            }),
-            Err(cause) => Err(StoreError::Unopenable {
-                path: path.to_owned(),
-                reason: cause.to_string(),
-            }),
+            Ok(file) => Ok(Location { shown: path.to_owned(), file }),
+            Err(cause) => {
+                Err(StoreError::Unopenable { path: path.to_owned(), reason: cause.to_string() })
+            }
         }
     }
 
@@ -88,10 +84,7 @@ impl Location {
     pub(super) fn resolved(self) -> Result<Location, StoreError> {
         match fs::canonicalize(&self.file) {
             Ok(file) => Ok(Location { file, ..self }),
-            Err(cause) => Err(StoreError::Io {
-                path: self.shown,
-                cause: cause.into(),
-            }),
+            Err(cause) => Err(StoreError::Io { path: self.shown, cause: cause.into() }),
         }
     }
 
@@ -115,16 +108,12 @@ impl Location {
     pub(super) fn error(&self, cause: rusqlite::Error) -> StoreError {
         let path = self.shown();
         match cause.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => StoreError::NotAStore {
-                path,
-                found: "it is not an SQLite database",
-            },
+            Some(ErrorCode::NotADatabase) => {
+                StoreError::NotAStore { path, found: "it is not an SQLite database" }
+            }
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
             Some(ErrorCode::CannotOpen) => self.unopenable(cause),
-            _ => StoreError::Sqlite {
-                path,
-                cause: cause.into(),
-            },
+            _ => StoreError::Sqlite { path, cause: cause.into() },
         }
     }
 
@@ -139,18 +128,12 @@ impl Location {
             (true, Err(error)) => error.to_string(),
             (true, Ok(_)) => cause.to_string(),
         };
-        StoreError::Unopenable {
-            path: self.shown(),
-            reason,
-        }
+        StoreError::Unopenable { path: self.shown(), reason }
     }
 
     fn foreign(&self) -> StoreError {
         let found = "it is an SQLite database of another program";
-        StoreError::NotAStore {
-            path: self.shown(),
-            found,
-        }
+        StoreError::NotAStore { path: self.shown(), found }
     }
 }
 
@@ -194,9 +177,7 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection, StoreError>
     let mut connection = usable(location, flags).map_err(fail)?;
     // SQLite would let a transaction begin, and fail at the first write.
     if connection.is_readonly("main").map_err(fail)? {
-        return Err(StoreError::ReadOnly {
-            path: location.shown(),
-        });
+        return Err(StoreError::ReadOnly { path: location.shown() });
     }
     if mark(&connection).map_err(fail)? == Mark::Blank
         && mark_as_ours(&mut connection).map_err(fail)?
@@ -221,22 +202,13 @@ fn exists(location: &Location) -> Result<bool, StoreError> {
     match fs::metadata(&location.file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => {
-            return Err(StoreError::Unopenable {
-                path,
-                reason: error.to_string(),
-            });
+            return Err(StoreError::Unopenable { path, reason: error.to_string() });
         }
         Ok(found) if found.is_dir() => {
-            return Err(StoreError::NotAStore {
-                path,
-                found: "it is a directory",
-            });
+            return Err(StoreError::NotAStore { path, found: "it is a directory" });
         }
         Ok(found) if !found.is_file() => {
-            return Err(StoreError::NotAStore {
-                path,
-                found: "it is not a regular file",
-            });
+            return Err(StoreError::NotAStore { path, found: "it is not a regular file" });
         }
         Ok(found) if found.len() == 0 => return Ok(false),
         Ok(_) => {}
@@ -252,11 +224,7 @@ fn supported(location: &Location, found: i32) -> Result<(), StoreError> {
     if found <= FORMAT {
         return Ok(());
     }
-    Err(StoreError::Newer {
-        path: location.shown(),
-        found,
-        supported: FORMAT,
-    })
+    Err(StoreError::Newer { path: location.shown(), found, supported: FORMAT })
 }
 
 /// Whose a database is.
@@ -269,17 +237,13 @@ enum Mark {
 
 fn mark(connection: &Connection) -> rusqlite::Result<Mark> {
     match connection.pragma_query_value(None, "application_id", |row| row.get(0))? {
-        APPLICATION_ID => connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map(Mark::Format),
+        APPLICATION_ID => {
+            connection.pragma_query_value(None, "user_version", |row| row.get(0)).map(Mark::Format)
+        }
         0 => {
             let schema: i32 =
                 connection.pragma_query_value(None, "schema_version", |row| row.get(0))?;
-            Ok(if schema == 0 {
-                Mark::Blank
-            } else {
-                Mark::Foreign
-            })
+            Ok(if schema == 0 { Mark::Blank } else { Mark::Foreign })
         }
         _ => Ok(Mark::Foreign),
     }
@@ -375,9 +339,5 @@ fn has_wal(location: &Location) -> bool {
 /// an fsync a checkpoint. With a rollback journal `NORMAL` could damage the file, hence `FULL`.
 fn synchronise(connection: &Connection) -> rusqlite::Result<()> {
     let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    connection.pragma_update(
-        None,
-        "synchronous",
-        if journal == "wal" { "normal" } else { "full" },
-    )
+    connection.pragma_update(None, "synchronous", if journal == "wal" { "normal" } else { "full" })
 }

@@ -19,9 +19,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place {
-            directory: TempDir::new().unwrap(),
-        }
+        Place { directory: TempDir::new().unwrap() }
     }
 
     fn store(&self) -> PathBuf {
@@ -58,19 +56,11 @@ fn new_run() -> NewRun {
 }
 
 fn record(round: u64) -> Record {
-    Record {
-        round,
-        values: vec![round as f64, -1.5 * round as f64],
-    }
+    Record { round, values: vec![round as f64, -1.5 * round as f64] }
 }
 
 fn checkpoint(round: u64) -> Checkpoint {
-    Checkpoint {
-        round,
-        theta: vec![0.25 * round as f64; 3],
-        failed: vec![],
-        seconds: 0.5,
-    }
+    Checkpoint { round, theta: vec![0.25 * round as f64; 3], failed: vec![], seconds: 0.5 }
 }
 
 fn rounds(run: &StoredRun) -> Vec<u64> {

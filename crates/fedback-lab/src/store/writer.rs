@@ -52,62 +52,39 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn read(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Reached> {
         let checkpoint = reading
-            .query_one(
-                "SELECT round FROM checkpoint WHERE run = ?1",
-                [id.0],
-                |row| row.get::<_, i64>(0).map(i64::cast_unsigned),
-            )
+            .query_one("SELECT round FROM checkpoint WHERE run = ?1", [id.0], |row| {
+                row.get::<_, i64>(0).map(i64::cast_unsigned)
+            })
             .optional()?;
         let sql = "SELECT last_round, width FROM records WHERE run = ?1
                    ORDER BY last_round DESC LIMIT 1";
         let last = reading
             .query_row(sql, [id.0], |row| {
-                Ok((
-                    row.get::<_, i64>(0)?.cast_unsigned(),
-                    row.get::<_, u32>(1)? as usize,
-                ))
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, u32>(1)? as usize))
             })
             .optional()?;
         let (record, width) = last.unzip();
-        Ok(Reached {
-            checkpoint,
-            record,
-            width,
-        })
+        Ok(Reached { checkpoint, record, width })
     }
 
     fn record(&mut self, record: &Record) -> Result<(), String> {
         let (round, width) = (record.round, record.values.len());
         if let Some(last) = self.record.filter(|&last| round <= last) {
-            return Err(format!(
-                "a record of round {round} after that of round {last}"
-            ));
+            return Err(format!("a record of round {round} after that of round {last}"));
         }
         // Killed after that checkpoint, the run would go on without the record.
         if let Some(last) = self.checkpoint.filter(|&last| round <= last) {
-            return Err(format!(
-                "a record of round {round} after the checkpoint of round {last}"
-            ));
+            return Err(format!("a record of round {round} after the checkpoint of round {last}"));
         }
         if let Some(others) = self.width.filter(|&others| width != others) {
-            return Err(format!(
-                "a record of {width} values where others have {others}"
-            ));
+            return Err(format!("a record of {width} values where others have {others}"));
         }
-        *self = Reached {
-            record: Some(round),
-            width: Some(width),
-            ..*self
-        };
+        *self = Reached { record: Some(round), width: Some(width), ..*self };
         Ok(())
     }
 
     fn checkpoint(&mut self, round: u64) -> Result<(), String> {
-        if let Some(last) = self
-            .record
-            .max(self.checkpoint)
-            .filter(|&last| round < last)
-        {
+        if let Some(last) = self.record.max(self.checkpoint).filter(|&last| round < last) {
             return Err(format!("a checkpoint of round {round} after round {last}"));
         }
         self.checkpoint = Some(round);
@@ -125,12 +102,10 @@ impl Writer {
     ) -> Result<Writer, StoreError> {
         let (messages, received) = mpsc::sync_channel(QUEUE);
         let error = Arc::new(OnceLock::new());
-        let thread = thread::Builder::new()
-            .name("fedback-store".to_owned())
-            .spawn({
-                let (location, error) = (location.clone(), Arc::clone(&error));
-                move || work(&location, connection, claim, id, received, &error)
-            });
+        let thread = thread::Builder::new().name("fedback-store".to_owned()).spawn({
+            let (location, error) = (location.clone(), Arc::clone(&error));
+            move || work(&location, connection, claim, id, received, &error)
+        });
         match thread {
             Ok(thread) => Ok(Writer {
                 location,
@@ -141,10 +116,7 @@ impl Writer {
                 thread: Some(thread),
                 error,
             }),
-            Err(cause) => Err(StoreError::Io {
-                path: location.shown(),
-                cause: cause.into(),
-            }),
+            Err(cause) => Err(StoreError::Io { path: location.shown(), cause: cause.into() }),
         }
     }
 
@@ -153,9 +125,7 @@ impl Writer {
     /// Its round must be later than that of every record and of every checkpoint before.
     pub fn record(&mut self, record: Record) -> Result<(), StoreError> {
         self.healthy()?;
-        self.reached
-            .record(&record)
-            .map_err(|reason| self.refused(reason))?;
+        self.reached.record(&record).map_err(|reason| self.refused(reason))?;
         self.buffer.push(record);
         Ok(())
     }
@@ -165,9 +135,7 @@ impl Writer {
     /// Returns at once, unless the disk is several checkpoints behind.
     pub fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
         self.healthy()?;
-        self.reached
-            .checkpoint(checkpoint.round)
-            .map_err(|reason| self.refused(reason))?;
+        self.reached.checkpoint(checkpoint.round).map_err(|reason| self.refused(reason))?;
         let records = mem::take(&mut self.buffer);
         self.send(Message::Write(records, checkpoint))
     }
@@ -202,34 +170,24 @@ impl Writer {
     }
 
     fn send(&self, message: Message) -> Result<(), StoreError> {
-        let sent = self
-            .messages
-            .as_ref()
-            .is_some_and(|messages| messages.send(message).is_ok());
+        let sent = self.messages.as_ref().is_some_and(|messages| messages.send(message).is_ok());
         if sent { Ok(()) } else { Err(self.failure()) }
     }
 
     /// Why the thread has stopped. It sets the error before it stops listening.
     fn failure(&self) -> StoreError {
-        let stopped = || StoreError::Stopped {
-            path: self.location.shown(),
-        };
+        let stopped = || StoreError::Stopped { path: self.location.shown() };
         self.error.get().cloned().unwrap_or_else(stopped)
     }
 
     fn refused(&self, reason: String) -> StoreError {
-        StoreError::Refused {
-            id: self.id,
-            reason,
-        }
+        StoreError::Refused { id: self.id, reason }
     }
 
     /// Lets the thread work off what it was sent; false when it panicked.
     fn join(&mut self) -> bool {
         self.messages = None;
-        self.thread
-            .take()
-            .is_none_or(|thread| thread.join().is_ok())
+        self.thread.take().is_none_or(|thread| thread.join().is_ok())
     }
 }
 
@@ -276,10 +234,7 @@ fn write(
             write_records(&writing, id, width, batch)?;
         }
     }
-    let failed = checkpoint
-        .failed
-        .iter()
-        .flat_map(|failed| [failed.repetition, failed.round]);
+    let failed = checkpoint.failed.iter().flat_map(|failed| [failed.repetition, failed.round]);
     let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta)
                VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (run) DO UPDATE
                SET round = ?2, seconds = ?3, failed = ?4, theta = ?5";
@@ -288,11 +243,7 @@ fn write(
         checkpoint.round.cast_signed(),
         checkpoint.seconds,
         blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes),
-        blob::encode(
-            checkpoint.theta.iter().copied(),
-            checkpoint.theta.len(),
-            f64::to_le_bytes,
-        ),
+        blob::encode(checkpoint.theta.iter().copied(), checkpoint.theta.len(), f64::to_le_bytes),
     ))?;
     writing.commit()
 }
@@ -304,9 +255,7 @@ fn write_records(
     batch: &[Record],
 ) -> rusqlite::Result<()> {
     let rounds = batch.iter().map(|record| record.round);
-    let values = batch
-        .iter()
-        .flat_map(|record| record.values.iter().copied());
+    let values = batch.iter().flat_map(|record| record.values.iter().copied());
     let sql = "INSERT INTO records (run, last_round, width, rounds, measurements)
                VALUES (?1, ?2, ?3, ?4, ?5)";
     writing.prepare_cached(sql)?.execute((

@@ -36,7 +36,8 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
             exact: exact.as_ref(),
         })
         .collect();
-    let figure = chart::chart("Runs compared", "band: two standard errors of the mean", measurement, &pairs);
+    let figure =
+        chart::chart("Runs compared", "band: two standard errors of the mean", measurement, &pairs);
     output::write_file(&args.out, &figure.to_svg())?;
     if args.json {
         return output::print_json(&to_json(&runs, &outcomes));
@@ -65,9 +66,10 @@ fn text(
     main: Measurement,
 ) -> String {
     let last = |outcome: &Outcome, column| outcome.curve.column(column).last().map(|(_, s)| *s);
-    let header: Vec<String> = ["run", "name", "state", "step", main.name(), "± sd", "exact", "seconds"]
-        .map(String::from)
-        .to_vec();
+    let header: Vec<String> =
+        ["run", "name", "state", "step", main.name(), "± sd", "exact", "seconds"]
+            .map(String::from)
+            .to_vec();
     let rows: Vec<Vec<String>> = runs
         .iter()
         .zip(outcomes.iter().zip(exact))

@@ -56,7 +56,7 @@ fn csv(outcome: &Outcome) -> String {
 
 /// A number, empty where there is none.
 fn cell(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or(String::new(), |value| value.to_string())
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{value:?}"))
 }
 
 fn quoted(name: &str) -> String {
@@ -71,8 +71,7 @@ fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
         Error::input(format!("run {}", run.stored.id), "nothing was measured that could be drawn")
     })?;
     let exact = exact::exact(&run.plan).ok();
-    let pair =
-        Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
+    let pair = Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
     let subtitle = format!(
         "{} clients, {} repetitions; band: two standard errors of the mean",
         outcome.clients, outcome.repetitions

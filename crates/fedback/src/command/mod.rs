@@ -20,7 +20,7 @@ use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
 use fedback::lab::spec::Document;
-use fedback::lab::store::Store;
+use fedback::lab::store::{RunId, Store};
 
 use crate::args::SpecArgs;
 
@@ -71,12 +71,22 @@ impl Context {
 
     /// The store to read from, which must be there.
     fn existing_store(&self) -> Result<Store, Error> {
-        Store::open_existing(&self.store)?.ok_or_else(|| {
-            Error::input(
-                format!("--store {}", self.store.display()),
-                "no store is there; `fedback run SPEC` makes one",
-            )
-        })
+        let place = format!("--store {}", self.store.display());
+        if self.store == Path::new("none") {
+            return Err(Error::input(place, "records nothing; name a store to read from"));
+        }
+        let missing = || Error::input(place, "no store is there; `fedback run SPEC` makes one");
+        Store::open_existing(&self.store)?.ok_or_else(missing)
+    }
+
+    /// The command that goes on with interrupted runs.
+    fn resume_command(&self, runs: &[RunId]) -> String {
+        let runs: Vec<String> = runs.iter().map(RunId::to_string).collect();
+        let store = match self.store.to_str() {
+            Some("fedback.db") => String::new(),
+            _ => format!(" --store {}", self.store.display()),
+        };
+        format!("fedback resume {}{store}", runs.join(" "))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use fedback::core::exp::exp_neg;
 use fedback::core::stream::{Purpose, Seed, Stream};
 use fedback::lab::error::Error;
 
@@ -48,7 +49,9 @@ fn example_rows() -> String {
         let level = [0.0, 0.4, -0.3][k % 3];
         let (u, lines, income) = (draws.normal() + level, draws.normal(), draws.normal());
         let score = 1.2 * u + 0.4 * lines - 0.9 * income - 0.8;
-        let defaults = draws.uniform() < 1.0 / (1.0 + (-score).exp());
+        let odds = exp_neg(f64::abs(score));
+        let rare = draws.uniform() < odds / (1.0 + odds);
+        let defaults = rare != (score > 0.0);
         let (share, lines, money) = (
             (0.4 + 0.15 * u).clamp(0.0, 1.5),
             (6.0 + 2.0 * lines).round().max(0.0),

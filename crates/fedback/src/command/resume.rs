@@ -21,8 +21,9 @@ pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     for (&id, reopened) in ids.iter().zip(&reopened) {
         let outcome = go_on(context, &store, id, reopened)?;
         if outcome.ending == Ending::Interrupted {
-            let again = "interrupted again; go on with: fedback resume";
-            return Err(Error::Interrupted(format!("{again} {id}")));
+            let left = &ids[outcomes.len()..];
+            let command = context.resume_command(left);
+            return Err(Error::Interrupted(format!("interrupted again; go on with: {command}")));
         }
         outcomes.push(outcome);
     }

@@ -118,20 +118,13 @@ impl Finished {
 
     fn how_to_resume(&self, context: &Context) -> String {
         let done = self.outcomes.len() - 1;
-        let left: Vec<String> = self.ids.iter().skip(done).map(RunId::to_string).collect();
+        let left = &self.ids[done.min(self.ids.len())..];
         let round = self.outcomes[done].curve.points.last().map_or(0, |point| point.round);
         match left.is_empty() {
             true => "interrupted; nothing was recorded (--store none)".into(),
             false => {
-                let place = match context.store.to_str() {
-                    Some("fedback.db") => String::new(),
-                    _ => format!(" --store {}", context.store.display()),
-                };
-                format!(
-                    "interrupted after the record of round {round}; go on with: fedback resume \
-                     {}{place}",
-                    left.join(" ")
-                )
+                let command = context.resume_command(left);
+                format!("interrupted after the record of round {round}; go on with: {command}")
             }
         }
     }
@@ -141,7 +134,10 @@ impl Finished {
 pub fn failure(outcomes: &[Outcome]) -> Result<(), Error> {
     for outcome in outcomes {
         if let Ending::Failed(why) = &outcome.ending {
-            return Err(Error::Failed(format!("{}: {why}", super::label_of(&outcome.name, &outcome.set))));
+            return Err(Error::Failed(format!(
+                "{}: {why}",
+                super::label_of(&outcome.name, &outcome.set)
+            )));
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! `fedback runs`.
 
+use std::path::Path;
+
 use fedback::lab::error::Error;
 use fedback::lab::store::{RunSummary, Store};
 use serde_json::{Value, json};
@@ -9,10 +11,9 @@ use crate::args::RunsArgs;
 use crate::output::{self, table};
 
 pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
-    let runs = match Store::open_existing(&context.store)? {
-        Some(store) => store.runs()?,
-        None => Vec::new(),
-    };
+    let nowhere = context.store == Path::new("none");
+    let store = if nowhere { None } else { Store::open_existing(&context.store)? };
+    let runs = store.map_or(Ok(Vec::new()), |store| store.runs())?;
     if args.json {
         return output::print_json(&runs.iter().map(to_json).collect());
     }

@@ -21,7 +21,8 @@ pub fn run(context: &Context) -> Result<(), Error> {
     let store = context.writable_store()?;
     let finished = run::run_all(context, &experiment, store.as_ref())?;
     finished.report(context, &experiment, false)?;
-    let exact: Vec<Outcome> = experiment.plans.iter().map(exact::exact).collect::<Result<_, _>>()?;
+    let exact: Vec<Outcome> =
+        experiment.plans.iter().map(exact::exact).collect::<Result<_, _>>()?;
     let pairs: Vec<Pair<'_>> = experiment
         .plans
         .iter()

@@ -34,6 +34,10 @@ pub fn run(args: SpecArgs) -> Result<(), Error> {
     output::print_json(&json)
 }
 
+fn plural(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 fn text(plan: &Plan, solution: &Solution) -> String {
     let mut lines = vec![format!("{} · {} clients", label(plan), plan.federation.clients())];
     let mut add = |name: &str, value: String| lines.push(format!("  {name:<26}{value}"));
@@ -54,21 +58,23 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         add("minimisation radius", format!("{} {words}", short(radius)));
     }
     if let Some(point) = stable {
-        let residual = format!("{:.1e} after {} iterations", point.residual, point.iterations);
-        add("residual", residual);
+        let iterations = plural(point.iterations, "iteration", "iterations");
+        add("residual", format!("{:.1e} after {iterations}", point.residual));
     }
     match &solution.optimal {
         Some(optimal) => {
             add("optimal point", short_vector(&optimal.theta));
             if !plan.federation.is_affine() {
-                let found = optimal.minima;
-                let words = format!("best of {found} local optimum(s) found from several starts");
-                add("", words);
+                let found = plural(optimal.minima, "local optimum", "local optima");
+                add("", format!("best of {found} found from several starts"));
             }
             if let Some(risk) = solution.risk_stable {
                 add("risk at the stable point", short(risk));
                 add("risk at the optimum", short(optimal.risk));
-                add("price of stability", short(risk - optimal.risk));
+                // A price below rounding is none.
+                let price = risk - optimal.risk;
+                let visible = price.abs() > 1e-13 * risk.abs();
+                add("price of stability", short(if visible { price } else { 0.0 }));
             }
         }
         None => add("optimal point", "none, or not a single one".into()),

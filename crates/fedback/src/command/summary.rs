@@ -54,11 +54,11 @@ fn columns(outcome: &Outcome) -> Vec<Measurement> {
     outcome.curve.columns.iter().copied().filter(shown).collect()
 }
 
-/// A measured mean with its spread, and the exact value beside it.
-fn cells(statistic: Statistic, exact: Option<Statistic>, spread: bool) -> Vec<String> {
+/// A measured mean with its spread, and beside it, where there is a column for it, the exact value.
+fn cells(statistic: Statistic, exact: Option<Option<Statistic>>, spread: bool) -> Vec<String> {
     let mut cells = vec![short(statistic.mean)];
     cells.extend(spread.then(|| short(statistic.sd.unwrap_or(f64::NAN))));
-    cells.extend(exact.map(|exact| short(exact.mean)));
+    cells.extend(exact.map(|exact| short(exact.map_or(f64::NAN, |exact| exact.mean))));
     cells
 }
 
@@ -83,7 +83,8 @@ fn single(outcome: &Outcome, exact: Option<&Outcome>) -> String {
         .map(|place| {
             let mut row = vec![points[place].round.to_string(), points[place].step.to_string()];
             for &column in &columns {
-                let exact = exact_column(column).get(place).map(|(_, statistic)| *statistic);
+                let known = exact_column(column);
+                let exact = known.get(place).map(|(_, statistic)| Some(*statistic));
                 row.extend(cells(outcome.curve.column(column)[place].1, exact, spread));
             }
             row
@@ -100,9 +101,9 @@ fn several(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let columns = columns(first);
     let mut head = vec!["".to_string(), "step".to_string()];
+    let known = |column| exact.iter().flatten().any(|e| !e.curve.column(column).is_empty());
     for &column in &columns {
-        let known = exact.iter().flatten().any(|e| !e.curve.column(column).is_empty());
-        head.extend(header(column, true, known));
+        head.extend(header(column, true, known(column)));
     }
     let last = |outcome: &Outcome, column| outcome.curve.column(column).last().map(|(_, s)| *s);
     let rows: Vec<Vec<String>> = outcomes
@@ -114,6 +115,7 @@ fn several(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
             for &column in &columns {
                 let missing = Statistic { mean: f64::NAN, sd: None };
                 let exact = exact.as_ref().and_then(|exact| last(exact, column));
+                let exact = known(column).then_some(exact);
                 row.extend(cells(last(outcome, column).unwrap_or(missing), exact, true));
             }
             row

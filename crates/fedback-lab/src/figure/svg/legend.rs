@@ -44,11 +44,7 @@ fn columns(series: &[Series]) -> Vec<Vec<&Series>> {
 }
 
 fn width(column: &[&Series]) -> f64 {
-    let longest = column
-        .iter()
-        .map(|series| series.name.chars().count())
-        .max()
-        .unwrap_or(0);
+    let longest = column.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
     56.0 + 6.5 * longest as f64
 }
 
@@ -76,10 +72,8 @@ mod tests {
     fn pairs_of_one_colour_share_a_legend_column() {
         let name = "x".repeat(40);
         let slots = [0, 1, 2, 0, 1, 2];
-        let series: Vec<Series> = slots
-            .iter()
-            .map(|&slot| Series::line(name.as_str(), slot, vec![]))
-            .collect();
+        let series: Vec<Series> =
+            slots.iter().map(|&slot| Series::line(name.as_str(), slot, vec![])).collect();
         let columns = columns(&series);
         let slots: Vec<Vec<usize>> = columns
             .iter()

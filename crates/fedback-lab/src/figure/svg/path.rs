@@ -94,9 +94,8 @@ mod tests {
 
     #[test]
     fn thinning_keeps_ends_order_and_extremes() {
-        let mut run: Vec<Point> = (0..10_000)
-            .map(|i| (f64::from(i) * 0.07, f64::from(i * 37 % 100)))
-            .collect();
+        let mut run: Vec<Point> =
+            (0..10_000).map(|i| (f64::from(i) * 0.07, f64::from(i * 37 % 100))).collect();
         run[5_001].1 = -900.0;
         run[5_003].1 = 900.0;
         let thin = thinned(run.clone(), run.len());
@@ -108,10 +107,7 @@ mod tests {
         for (stack, kept) in stacks.zip(thin.chunk_by(|a, b| column(a) == column(b))) {
             let range = |points: &[Point]| {
                 let ys = points.iter().map(|point| point.1);
-                (
-                    ys.clone().fold(f64::INFINITY, f64::min),
-                    ys.fold(f64::NEG_INFINITY, f64::max),
-                )
+                (ys.clone().fold(f64::INFINITY, f64::min), ys.fold(f64::NEG_INFINITY, f64::max))
             };
             assert_eq!(range(stack), range(kept));
         }
@@ -139,10 +135,7 @@ mod tests {
 
     #[test]
     fn paths_are_rounded_to_a_tenth() {
-        assert_eq!(
-            polyline(&[(1.0, 2.04), (-0.01, 3.25), (1.0 / 3.0, 5.0)]),
-            "M1 2L0 3.3 0.3 5"
-        );
+        assert_eq!(polyline(&[(1.0, 2.04), (-0.01, 3.25), (1.0 / 3.0, 5.0)]), "M1 2L0 3.3 0.3 5");
         assert_eq!(polyline(&[(1.0, 2.0)]), "M1 2h0");
         assert_eq!(polyline(&[]), "");
     }

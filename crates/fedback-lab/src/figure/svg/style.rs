@@ -34,21 +34,11 @@ pub(super) fn sheet() -> String {
         COLOURS.iter().map(set).collect()
     };
     let rule = |selector: &str, property: &str, name: &str| {
-        let light = COLOURS
-            .iter()
-            .find(|colour| colour.0 == name)
-            .expect("a known colour")
-            .1;
+        let light = COLOURS.iter().find(|colour| colour.0 == name).expect("a known colour").1;
         format!(".fedback-figure {selector}{{{property}:{light};{property}:var(--{name})}}\n")
     };
     let slots: String = (0..SLOTS)
-        .map(|slot| {
-            rule(
-                &format!("[data-colour=\"{slot}\"]"),
-                "color",
-                &format!("c{slot}"),
-            )
-        })
+        .map(|slot| rule(&format!("[data-colour=\"{slot}\"]"), "color", &format!("c{slot}")))
         .collect();
     [
         ".fedback-figure{max-width:100%;height:auto;font:12px system-ui,-apple-system,\

@@ -11,11 +11,7 @@ fn a_failed_run_can_be_claimed_again() {
     let place = Place::new();
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
-    store
-        .writer(id)
-        .unwrap()
-        .finish(Outcome::Failed("a client was away".into()))
-        .unwrap();
+    store.writer(id).unwrap().finish(Outcome::Failed("a client was away".into())).unwrap();
     let writer = store.writer(id).unwrap();
     let run = store.load(id).unwrap();
     assert_eq!((run.state, run.failure), (RunState::Running, None));
@@ -31,10 +27,7 @@ fn a_run_has_one_writer() {
     let writer = store.writer(id).unwrap();
     let other = Store::open_existing(&place.store()).unwrap().unwrap();
     let error = other.writer(id).unwrap_err();
-    assert!(
-        error.is_input() && matches!(error, StoreError::AlreadyRunning { .. }),
-        "{error}"
-    );
+    assert!(error.is_input() && matches!(error, StoreError::AlreadyRunning { .. }), "{error}");
     drop(writer);
     drop(other.writer(id).unwrap());
 }
@@ -74,10 +67,7 @@ fn a_link_to_the_store_leads_to_the_same_claims() {
     let id = store.begin(&new_run()).unwrap();
     let _writer = store.writer(id).unwrap();
     let error = Store::open(&link).unwrap().writer(id).unwrap_err();
-    assert!(
-        matches!(error, StoreError::AlreadyRunning { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::AlreadyRunning { .. }), "{error}");
 }
 
 /// Those who look share the lock with each other; a claim waits for them but not for a claim.
@@ -128,10 +118,7 @@ fn a_lock_file_is_removed_only_inside_a_write_transaction() {
     assert!(path.exists() && !Claim::is_taken(&path).unwrap());
     store.connection.execute_batch("COMMIT").unwrap();
 
-    Claim::take(&path)
-        .unwrap()
-        .unwrap()
-        .release(&mut connection);
+    Claim::take(&path).unwrap().unwrap().release(&mut connection);
     assert!(!path.exists());
 }
 
@@ -169,10 +156,7 @@ fn an_unknown_run_is_told_with_the_known_ones() {
     let told = |store: &Store| {
         let error = store.load(RunId(7)).unwrap_err();
         assert!(error.is_input());
-        assert_eq!(
-            error.to_string(),
-            store.writer(RunId(7)).unwrap_err().to_string()
-        );
+        assert_eq!(error.to_string(), store.writer(RunId(7)).unwrap_err().to_string());
         error.to_string().split_once("; ").unwrap().1.to_owned()
     };
     assert_eq!(told(&store), "it has no runs");

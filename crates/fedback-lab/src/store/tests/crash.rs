@@ -18,13 +18,7 @@ const EVERY: u64 = 3;
 fn spawn(store: &Path, task: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let (_, module) = module_path!().split_once("::").unwrap();
     let mut child = Command::new(env::current_exe().unwrap())
-        .args([
-            "--exact",
-            &format!("{module}::child"),
-            "--ignored",
-            "--nocapture",
-            "-q",
-        ])
+        .args(["--exact", &format!("{module}::child"), "--ignored", "--nocapture", "-q"])
         .env(STORE, store)
         .env(TASK, task)
         .stdout(Stdio::piped())
@@ -58,9 +52,7 @@ fn arbitrary(bound: u64) -> u64 {
 
 fn values(round: u64) -> Vec<f64> {
     let first = round.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (0..500)
-        .map(|index| f64::from_bits(first.wrapping_add(index)))
-        .collect()
+    (0..500).map(|index| f64::from_bits(first.wrapping_add(index))).collect()
 }
 
 /// Not a test: the process that is killed.
@@ -86,20 +78,10 @@ fn advance(store: &Store, end: u64) {
     let next = run.checkpoint.map_or(0, |checkpoint| checkpoint.round + 1);
     for round in next..=end {
         if round.is_multiple_of(EVERY) {
-            writer
-                .record(Record {
-                    round,
-                    values: values(round),
-                })
-                .unwrap();
+            writer.record(Record { round, values: values(round) }).unwrap();
         }
         if round % 7 == 0 || round == end {
-            writer
-                .checkpoint(Checkpoint {
-                    theta: values(round),
-                    ..checkpoint(round)
-                })
-                .unwrap();
+            writer.checkpoint(Checkpoint { theta: values(round), ..checkpoint(round) }).unwrap();
             say("checkpoint");
         }
     }
@@ -160,10 +142,7 @@ fn a_living_process_holds_its_run() {
     let (mut child, mut output) = spawn(&place.store(), &format!("write {}", u64::MAX));
     assert!(wait(&mut output, "checkpoint", 0));
     assert_eq!(store.load(id).unwrap().state, RunState::Running);
-    assert!(matches!(
-        store.writer(id),
-        Err(StoreError::AlreadyRunning { .. })
-    ));
+    assert!(matches!(store.writer(id), Err(StoreError::AlreadyRunning { .. })));
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(store.runs().unwrap()[0].state, RunState::Interrupted);
@@ -187,10 +166,7 @@ fn a_store_whose_creation_was_killed_is_opened_as_any_other() {
         let found = Store::open_existing(&place.store()).unwrap();
         let runs = found.map_or(0, |store| store.runs().unwrap().len());
         assert!(runs <= 1);
-        assert_eq!(
-            place.open().begin(&new_run()).unwrap(),
-            RunId(runs as i64 + 1)
-        );
+        assert_eq!(place.open().begin(&new_run()).unwrap(), RunId(runs as i64 + 1));
     }
 }
 
@@ -204,9 +180,6 @@ fn processes_that_create_the_same_store_at_once_share_it() {
             assert!(child.wait().unwrap().success());
         }
         let runs = place.open().runs().unwrap();
-        assert_eq!(
-            runs.iter().map(|run| run.id.0).collect::<Vec<_>>(),
-            [4, 3, 2, 1]
-        );
+        assert_eq!(runs.iter().map(|run| run.id.0).collect::<Vec<_>>(), [4, 3, 2, 1]);
     }
 }

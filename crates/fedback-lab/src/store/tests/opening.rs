@@ -12,10 +12,7 @@ fn no_store_is_none_and_nothing_is_created() {
     assert!(Store::open_existing(&elsewhere).unwrap().is_none());
     assert!(place.files().is_empty());
     let error = Store::open(&elsewhere).unwrap_err();
-    assert!(
-        error.is_input() && error.to_string().contains("there is no directory"),
-        "{error}"
-    );
+    assert!(error.is_input() && error.to_string().contains("there is no directory"), "{error}");
     assert!(place.files().is_empty());
 }
 
@@ -26,15 +23,7 @@ fn an_empty_file_is_no_store_yet() {
     assert!(Store::open_existing(&place.store()).unwrap().is_none());
     assert_eq!(fs::metadata(place.store()).unwrap().len(), 0);
     place.open().begin(&new_run()).unwrap();
-    assert_eq!(
-        Store::open_existing(&place.store())
-            .unwrap()
-            .unwrap()
-            .runs()
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(Store::open_existing(&place.store()).unwrap().unwrap().runs().unwrap().len(), 1);
 }
 
 /// A process killed between the first page and the end of the commit that creates the store leaves
@@ -44,9 +33,7 @@ fn a_store_half_created_is_no_store_yet() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.store()).unwrap();
-    connection
-        .pragma_update(None, "journal_mode", "delete")
-        .unwrap();
+    connection.pragma_update(None, "journal_mode", "delete").unwrap();
     drop(connection);
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7");
@@ -73,20 +60,11 @@ fn refuses(place: &Place, path: &Path) -> StoreError {
     let before: Vec<_> = place.files().iter().map(content).collect();
     let names = place.files();
     let error = Store::open_existing(path).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        Store::open(path).unwrap_err().to_string()
-    );
+    assert_eq!(error.to_string(), Store::open(path).unwrap_err().to_string());
     assert!(error.is_input(), "{error}");
-    assert!(
-        error.to_string().contains(path.to_str().unwrap()),
-        "{error}"
-    );
+    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     assert_eq!(place.files(), names);
-    assert!(
-        place.files().iter().map(content).eq(before),
-        "a file was changed"
-    );
+    assert!(place.files().iter().map(content).eq(before), "a file was changed");
     error
 }
 
@@ -96,10 +74,7 @@ fn what_is_not_a_store_stays_as_it_is() {
     let text = place.directory.path().join("results.csv");
     fs::write(&text, "round,risk\n".repeat(1000)).unwrap();
     let error = refuses(&place, &text);
-    assert!(
-        error.to_string().contains("not an SQLite database"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("not an SQLite database"), "{error}");
     fs::write(&text, "x").unwrap();
     refuses(&place, &text);
 
@@ -141,26 +116,12 @@ fn a_newer_store_is_refused_with_the_fix() {
     connection.pragma_update(None, "user_version", 2).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(
-        error,
-        StoreError::Newer {
-            found: 2,
-            supported: 1,
-            ..
-        }
-    ));
-    assert!(
-        error
-            .to_string()
-            .contains("upgrade fedback or use --store PATH"),
-        "{error}"
-    );
+    assert!(matches!(error, StoreError::Newer { found: 2, supported: 1, .. }));
+    assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
 fn journal(connection: &Connection) -> String {
-    connection
-        .pragma_query_value(None, "journal_mode", |row| row.get(0))
-        .unwrap()
+    connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap()
 }
 
 /// Makes it impossible for SQLite to have the index of a WAL, as on some network file systems: it
@@ -200,11 +161,7 @@ fn a_store_with_wal_can_be_moved_to_where_there_is_none() {
     let before = fs::read(place.store()).unwrap();
     let store = Store::open_existing(&place.store()).unwrap().unwrap();
     assert_eq!(store.runs().unwrap().len(), 1);
-    assert_eq!(
-        fs::read(place.store()).unwrap(),
-        before,
-        "listing does not write"
-    );
+    assert_eq!(fs::read(place.store()).unwrap(), before, "listing does not write");
 
     drop(store.writer(id).unwrap());
     assert_eq!(journal(&place.open().connection), "delete");
@@ -215,13 +172,9 @@ fn listing_does_not_wait_for_another_process_that_writes() {
     let place = Place::new();
     let mut store = place.open();
     store.begin(&new_run()).unwrap();
-    let writing = store
-        .connection
-        .transaction_with_behavior(TransactionBehavior::Exclusive)
-        .unwrap();
-    writing
-        .execute("UPDATE run SET name = 'changed'", [])
-        .unwrap();
+    let writing =
+        store.connection.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
+    writing.execute("UPDATE run SET name = 'changed'", []).unwrap();
     let other = Store::open_existing(&place.store()).unwrap().unwrap();
     assert_eq!(other.runs().unwrap()[0].name, "paper-gaussian");
 }

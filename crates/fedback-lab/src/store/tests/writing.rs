@@ -12,28 +12,14 @@ fn every_bit_comes_back() {
     let payload = f64::from_bits(0xfff4_0000_dead_beef);
     let odd = [payload, -0.0, f64::NEG_INFINITY, f64::MIN_POSITIVE / 8.0];
     let failed = vec![
-        FailedRepetition {
-            repetition: 1,
-            round: 7,
-        },
-        FailedRepetition {
-            repetition: u64::MAX,
-            round: 9,
-        },
+        FailedRepetition { repetition: 1, round: 7 },
+        FailedRepetition { repetition: u64::MAX, round: 9 },
     ];
     let theta = vec![payload, 1.0];
-    let record = |round| Record {
-        round,
-        values: odd.to_vec(),
-    };
+    let record = |round| Record { round, values: odd.to_vec() };
     let checkpoint = |round, seconds| {
         let (theta, failed) = (theta.clone(), failed.clone());
-        Checkpoint {
-            round,
-            theta,
-            failed,
-            seconds,
-        }
+        Checkpoint { round, theta, failed, seconds }
     };
     let mut writer = store.writer(id).unwrap();
     writer.record(record(0)).unwrap();
@@ -65,26 +51,14 @@ fn blobs_are_little_endian() {
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
     let mut writer = store.writer(id).unwrap();
-    writer
-        .record(Record {
-            round: 258,
-            values: vec![1.0],
-        })
-        .unwrap();
-    writer
-        .checkpoint(Checkpoint {
-            theta: vec![-2.0],
-            ..checkpoint(258)
-        })
-        .unwrap();
+    writer.record(Record { round: 258, values: vec![1.0] }).unwrap();
+    writer.checkpoint(Checkpoint { theta: vec![-2.0], ..checkpoint(258) }).unwrap();
     writer.flush().unwrap();
     let blobs: (Vec<u8>, Vec<u8>, Vec<u8>) = store
         .connection
-        .query_row(
-            "SELECT rounds, measurements, theta FROM records, checkpoint",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-        )
+        .query_row("SELECT rounds, measurements, theta FROM records, checkpoint", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .unwrap();
     assert_eq!(blobs.0, [2, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(blobs.1, [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
@@ -99,22 +73,13 @@ fn a_checkpoint_writes_its_records_as_one_row() {
     let mut writer = store.writer(id).unwrap();
     (0..9).for_each(|round| writer.record(record(round)).unwrap());
     writer.flush().unwrap();
-    assert_eq!(
-        rounds(&store.load(id).unwrap()),
-        [0; 0],
-        "no record without its checkpoint"
-    );
+    assert_eq!(rounds(&store.load(id).unwrap()), [0; 0], "no record without its checkpoint");
     writer.checkpoint(checkpoint(9)).unwrap();
     writer.flush().unwrap();
-    let rows: i64 = store
-        .connection
-        .query_row("SELECT count(*) FROM records", [], |row| row.get(0))
-        .unwrap();
+    let rows: i64 =
+        store.connection.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 1);
-    assert_eq!(
-        store.load(id).unwrap().records,
-        (0..9).map(record).collect::<Vec<_>>()
-    );
+    assert_eq!(store.load(id).unwrap().records, (0..9).map(record).collect::<Vec<_>>());
 }
 
 #[test]
@@ -123,10 +88,7 @@ fn records_may_be_empty() {
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
     let mut writer = store.writer(id).unwrap();
-    let empty = |round| Record {
-        round,
-        values: vec![],
-    };
+    let empty = |round| Record { round, values: vec![] };
     writer.record(empty(0)).unwrap();
     writer.record(empty(1)).unwrap();
     writer.checkpoint(checkpoint(1)).unwrap();
@@ -145,9 +107,7 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
     let (_, done) = begin();
     done.finish(Outcome::Done).unwrap();
     let (_, failed) = begin();
-    failed
-        .finish(Outcome::Failed("diverged in round 3".into()))
-        .unwrap();
+    failed.finish(Outcome::Failed("diverged in round 3".into())).unwrap();
     let (_, mut interrupted) = begin();
     interrupted.checkpoint(checkpoint(17)).unwrap();
     drop(interrupted);
@@ -155,33 +115,15 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
     store.begin(&new_run()).unwrap();
 
     let runs = store.runs().unwrap();
-    let states: Vec<_> = runs
-        .iter()
-        .map(|run| (run.id.0, run.state.as_str()))
-        .collect();
-    let expected = [
-        (5, "interrupted"),
-        (4, "running"),
-        (3, "interrupted"),
-        (2, "failed"),
-        (1, "done"),
-    ];
+    let states: Vec<_> = runs.iter().map(|run| (run.id.0, run.state.as_str())).collect();
+    let expected =
+        [(5, "interrupted"), (4, "running"), (3, "interrupted"), (2, "failed"), (1, "done")];
     assert_eq!(states, expected);
     let third = &runs[2];
     assert_eq!((third.round, third.rounds, third.repetitions), (17, 40, 2));
-    assert_eq!(
-        (third.seconds, third.name.as_str()),
-        (0.5, "paper-gaussian")
-    );
+    assert_eq!((third.seconds, third.name.as_str()), (0.5, "paper-gaussian"));
     assert_eq!(third.set, new_run().set);
-    assert_eq!(
-        (
-            third.started.len(),
-            &third.started[10..11],
-            &third.started[19..]
-        ),
-        (20, "T", "Z")
-    );
+    assert_eq!((third.started.len(), &third.started[10..11], &third.started[19..]), (20, "T", "Z"));
     assert_eq!((runs[1].round, runs[1].seconds), (0, 0.0));
 
     assert_eq!(store.load(running).unwrap().state, RunState::Running);
@@ -202,10 +144,7 @@ fn a_dropped_writer_leaves_a_run_that_can_go_on() {
     writer.record(record(20)).unwrap();
     drop(writer);
     let run = store.load(id).unwrap();
-    assert_eq!(
-        (run.state, rounds(&run)),
-        (RunState::Interrupted, vec![0, 10])
-    );
+    assert_eq!((run.state, rounds(&run)), (RunState::Interrupted, vec![0, 10]));
     assert_eq!(run.checkpoint, Some(checkpoint(12)));
 
     let mut writer = store.writer(id).unwrap();
@@ -214,10 +153,7 @@ fn a_dropped_writer_leaves_a_run_that_can_go_on() {
     writer.finish(Outcome::Done).unwrap();
     assert_eq!(rounds(&store.load(id).unwrap()), [0, 10, 20]);
     let error = store.writer(id).unwrap_err();
-    assert!(
-        error.is_input() && matches!(error, StoreError::AlreadyDone { .. }),
-        "{error}"
-    );
+    assert!(error.is_input() && matches!(error, StoreError::AlreadyDone { .. }), "{error}");
 }
 
 #[test]
@@ -228,37 +164,19 @@ fn what_is_out_of_order_is_refused() {
     let mut writer = store.writer(id).unwrap();
     writer.record(record(0)).unwrap();
     writer.record(record(10)).unwrap();
-    assert!(matches!(
-        writer.record(record(10)),
-        Err(StoreError::Refused { .. })
-    ));
-    assert!(matches!(
-        writer.checkpoint(checkpoint(9)),
-        Err(StoreError::Refused { .. })
-    ));
+    assert!(matches!(writer.record(record(10)), Err(StoreError::Refused { .. })));
+    assert!(matches!(writer.checkpoint(checkpoint(9)), Err(StoreError::Refused { .. })));
     writer.checkpoint(checkpoint(15)).unwrap();
     drop(writer);
 
     let mut writer = store.writer(id).unwrap();
     for round in [10, 15] {
         let error = writer.record(record(round)).unwrap_err();
-        assert!(
-            matches!(error, StoreError::Refused { .. }) && !error.is_input(),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::Refused { .. }) && !error.is_input(), "{error}");
     }
-    assert!(matches!(
-        writer.checkpoint(checkpoint(14)),
-        Err(StoreError::Refused { .. })
-    ));
-    let wide = Record {
-        round: 20,
-        values: vec![0.0; 3],
-    };
-    assert!(matches!(
-        writer.record(wide),
-        Err(StoreError::Refused { .. })
-    ));
+    assert!(matches!(writer.checkpoint(checkpoint(14)), Err(StoreError::Refused { .. })));
+    let wide = Record { round: 20, values: vec![0.0; 3] };
+    assert!(matches!(writer.record(wide), Err(StoreError::Refused { .. })));
     writer.record(record(20)).unwrap();
     let error = writer.finish(Outcome::Done).unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
@@ -275,12 +193,7 @@ fn a_full_disk_is_told_at_the_next_call_and_at_the_end() {
     writer.checkpoint(checkpoint(0)).unwrap();
     writer.flush().unwrap();
     writer.record(record(1)).unwrap();
-    writer
-        .checkpoint(Checkpoint {
-            theta: vec![1.0; 100_000],
-            ..checkpoint(1)
-        })
-        .unwrap();
+    writer.checkpoint(Checkpoint { theta: vec![1.0; 100_000], ..checkpoint(1) }).unwrap();
     let full = |error: StoreError| {
         assert!(!error.is_input());
         assert!(error.to_string().contains("full"), "{error}");
@@ -302,12 +215,7 @@ fn a_full_disk_is_told_when_the_end_is_the_next_call() {
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
     let mut writer = writer_of_full_disk(&store, id);
-    writer
-        .checkpoint(Checkpoint {
-            theta: vec![1.0; 100_000],
-            ..checkpoint(1)
-        })
-        .unwrap();
+    writer.checkpoint(Checkpoint { theta: vec![1.0; 100_000], ..checkpoint(1) }).unwrap();
     let error = writer.finish(Outcome::Done).unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
     assert_eq!(store.load(id).unwrap().state, RunState::Interrupted);
@@ -315,9 +223,7 @@ fn a_full_disk_is_told_when_the_end_is_the_next_call() {
 
 fn writer_of_full_disk(store: &Store, id: RunId) -> Writer {
     let connection = file::write(&store.location).unwrap();
-    connection
-        .pragma_update(None, "max_page_count", 20)
-        .unwrap();
+    connection.pragma_update(None, "max_page_count", 20).unwrap();
     let claim = Claim::take(&store.location.run_file(id)).unwrap().unwrap();
     let reached = writer::Reached::default();
     Writer::start(store.location.clone(), connection, claim, id, reached).unwrap()
@@ -345,15 +251,7 @@ fn a_damaged_blob_is_an_error() {
         store.load(id).unwrap();
         store.connection.execute(sql, []).unwrap();
         let error = store.load(id).unwrap_err();
-        assert!(
-            matches!(error, StoreError::Sqlite { .. }) && !error.is_input(),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .contains(damaged.store().to_str().unwrap()),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::Sqlite { .. }) && !error.is_input(), "{error}");
+        assert!(error.to_string().contains(damaged.store().to_str().unwrap()), "{error}");
     }
 }
