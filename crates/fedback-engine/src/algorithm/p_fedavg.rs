@@ -67,8 +67,9 @@ fn objective_scale(federation: &Federation, order: &Order<'_>, client: ClientId)
 
 /// A block of independent scalar recursions w ← w − η (pull·w − drive − noise·ξ): one coordinate of
 /// one client a lane, with the objective's scale multiplied into its three numbers.
-#[derive(Default)]
 struct Lanes {
+    /// The client and the coordinate.
+    place: [(ClientId, u64); LANES],
     pull: [f64; LANES],
     drive: [f64; LANES],
     noise: [f64; LANES],
@@ -126,19 +127,18 @@ impl GaussianBlock<'_> {
         let noise = base.noise / (order.batch as f64).sqrt();
         // Deployed once a round, the reaction to the broadcast θ is a constant.
         let constant_reaction = f64::from(u8::from(order.deploy == Deploy::Round));
-        let mut lanes = Lanes::default();
+        let mut lanes = Lanes::idle();
         let (mut member, mut coordinate) = (0, 0);
         for block in deltas.chunks_mut(LANES) {
+            // Two passes: the first only loads, so that its cache misses wait together.
             for l in 0..block.len() {
-                let index = clients[member].0 as usize;
-                let stream = streams.client(clients[member].0);
-                for (step, normals) in normals.iter_mut().enumerate() {
-                    normals[l] = stream.normal(ziggurat, (step * dim + coordinate) as u64);
-                }
+                let client = clients[member];
+                let index = client.0 as usize;
                 let theta = order.theta[coordinate];
-                let scale = objective_scale(federation, order, clients[member]);
+                let scale = objective_scale(federation, order, client);
                 let sensitivity = sensitivity(index, coordinate);
                 let reaction = constant_reaction * sensitivity;
+                lanes.place[l] = (client, coordinate as u64);
                 lanes.pull[l] = scale * (1.0 - (sensitivity - reaction));
                 lanes.drive[l] = scale * (base.mean[index * dim + coordinate] + reaction * theta);
                 lanes.noise[l] = scale * noise;
@@ -148,12 +148,25 @@ impl GaussianBlock<'_> {
                     (member, coordinate) = (member + 1, 0);
                 }
             }
+            for l in 0..block.len() {
+                let (client, first) = lanes.place[l];
+                let stream = streams.client(client.0);
+                for (step, normals) in normals.iter_mut().enumerate() {
+                    normals[l] = stream.normal(ziggurat, (step * dim) as u64 + first);
+                }
+            }
             lanes.work(order.step_sizes, normals, block);
         }
     }
 }
 
 impl Lanes {
+    fn idle() -> Self {
+        let zeros = [0.0; LANES];
+        let place = [(ClientId(0), 0); LANES];
+        Lanes { place, pull: zeros, drive: zeros, noise: zeros, start: zeros }
+    }
+
     #[inline(always)]
     fn work(&self, step_sizes: &[f64], normals: &[[f64; LANES]], deltas: &mut [f64]) {
         let mut w = self.start;
