@@ -4,6 +4,8 @@
 //! decision θ on data that react to a deployed φ, and its derivatives, exact for every built-in
 //! member. Sampling from it is the engine's affair.
 
+use std::borrow::Cow;
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::base::{Base, Table};
@@ -67,6 +69,25 @@ impl<'a> Population<'a> {
     /// The declared sensitivity ε_i.
     pub fn sensitivity(&self) -> f64 {
         self.federation.response.sensitivity(self.client, self.federation.dim())
+    }
+
+    /// The mean of the base observations.
+    pub fn base_mean(&self) -> Cow<'a, [f64]> {
+        match &self.federation.base {
+            Base::Gaussian(base) => Cow::Borrowed(base.mean(self.client)),
+            Base::Table(table) => Cow::Owned(row_average(table, self.client, |x, j| x[j])),
+        }
+    }
+
+    /// The variance of each coordinate of the base observations.
+    pub fn base_variance(&self) -> Vec<f64> {
+        match &self.federation.base {
+            Base::Gaussian(base) => vec![base.noise * base.noise; base.dim],
+            Base::Table(table) => {
+                let mean = self.base_mean();
+                row_average(table, self.client, |x, j| (x[j] - mean[j]) * (x[j] - mean[j]))
+            }
+        }
     }
 
     /// The mean and covariance of the base observations.
@@ -236,6 +257,13 @@ impl<'a> Population<'a> {
             curvature_square: sum.curvature_square * share,
         }
     }
+}
+
+/// The average over a client's rows of something that each coordinate of a row has.
+fn row_average(table: &Table, client: usize, of: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
+    let count = table.block(client).1.len() as f64;
+    let sum = |j| table.rows_of(client).map(|(x, _)| of(x, j)).sum::<f64>();
+    (0..table.dim).map(|j| sum(j) / count).collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -10,39 +10,41 @@ use crate::federation::Federation;
 /// f(θ; θ), prepared.
 #[derive(Clone, Debug)]
 pub enum PerformativeRisk<'a> {
-    /// R(c) + h·(θ − c) + (θ − c)ᵀ P (θ − c) / 2; c is the minimiser where there is one, so that
-    /// nothing cancels.
-    Quadratic {
-        /// c.
-        centre: DVector<f64>,
-        /// R(c).
-        value: f64,
-        /// h.
-        gradient: DVector<f64>,
-        /// P.
-        hessian: DMatrix<f64>,
-    },
+    /// A quadratic form.
+    Quadratic(Quadratic),
     /// An average over rows.
     Rows(&'a Federation),
 }
 
+/// R(c) + h·(θ − c) + (θ − c)ᵀ P (θ − c) / 2; c is the minimiser where there is one, so that nothing
+/// cancels.
+#[derive(Clone, Debug)]
+pub struct Quadratic {
+    /// c.
+    pub centre: DVector<f64>,
+    /// Whether c is the only minimiser.
+    pub is_minimum: bool,
+    /// R(c).
+    pub value: f64,
+    gradient: DVector<f64>,
+    hessian: Hessian,
+}
+
+#[derive(Clone, Debug)]
+enum Hessian {
+    Diagonal(DVector<f64>),
+    Full(DMatrix<f64>),
+}
+
+/// A curvature this small against the largest, or against one, is none.
+const FLAT: f64 = 1e-13;
+
 impl<'a> PerformativeRisk<'a> {
     /// Prepares the risk of a problem.
     pub fn new(federation: &'a Federation) -> Self {
-        if !federation.is_affine() {
-            return PerformativeRisk::Rows(federation);
-        }
-        let at_zero = federation.performative(&vec![0.0; federation.dim()]);
-        let centre = Cholesky::new(at_zero.hessian.clone())
-            .map(|factor| -factor.solve(&at_zero.gradient))
-            .filter(|centre| centre.iter().all(|c| c.is_finite()))
-            .unwrap_or_else(|| DVector::zeros(federation.dim()));
-        let there = federation.performative(centre.as_slice());
-        PerformativeRisk::Quadratic {
-            centre,
-            value: there.risk,
-            gradient: there.gradient,
-            hessian: there.hessian,
+        match federation.is_affine() {
+            true => PerformativeRisk::Quadratic(Quadratic::new(federation)),
+            false => PerformativeRisk::Rows(federation),
         }
     }
 
@@ -50,18 +52,89 @@ impl<'a> PerformativeRisk<'a> {
     pub fn at(&self, theta: &[f64]) -> f64 {
         match self {
             PerformativeRisk::Rows(federation) => federation.risk(theta, theta),
-            PerformativeRisk::Quadratic { centre, value, gradient, hessian } => {
-                let mut linear = 0.0;
-                let mut quadratic = 0.0;
-                for j in 0..theta.len() {
-                    let away = theta[j] - centre[j];
-                    let row: f64 =
-                        (0..theta.len()).map(|k| hessian[(j, k)] * (theta[k] - centre[k])).sum();
-                    linear += gradient[j] * away;
-                    quadratic += away * row;
-                }
-                value + linear + 0.5 * quadratic
+            PerformativeRisk::Quadratic(quadratic) => quadratic.at(theta),
+        }
+    }
+}
+
+impl Quadratic {
+    /// The risk of a problem whose loss is `mean`.
+    pub fn new(federation: &Federation) -> Self {
+        match federation.response.is_diagonal() {
+            true => Quadratic::by_coordinate(federation),
+            false => Quadratic::full(federation),
+        }
+    }
+
+    fn by_coordinate(federation: &Federation) -> Self {
+        let dim = federation.dim();
+        let mut hessian = DVector::<f64>::zeros(dim);
+        let mut pull = DVector::<f64>::zeros(dim);
+        for (client, &p) in federation.weights.iter().enumerate() {
+            let mean = federation.population(client).base_mean();
+            for j in 0..dim {
+                let stay = 1.0 - federation.response.diagonal(client, j);
+                hessian[j] += p * stay * stay;
+                pull[j] += p * stay * mean[j];
             }
         }
+        let flat = FLAT * hessian.amax().max(1.0);
+        let is_minimum = hessian.iter().all(|curvature| *curvature > flat);
+        let centre = DVector::from_fn(dim, |j, _| match hessian[j] > flat {
+            true => pull[j] / hessian[j],
+            false => 0.0,
+        });
+        let gradient = hessian.component_mul(&centre) - pull;
+        let value = federation.risk(centre.as_slice(), centre.as_slice());
+        Quadratic { centre, is_minimum, value, gradient, hessian: Hessian::Diagonal(hessian) }
+    }
+
+    fn full(federation: &Federation) -> Self {
+        let at_zero = federation.performative(&vec![0.0; federation.dim()]);
+        let flat = FLAT * at_zero.hessian.amax().max(1.0);
+        let is_minimum = at_zero.hessian.symmetric_eigenvalues().min() > flat;
+        let centre = Cholesky::new(at_zero.hessian.clone())
+            .filter(|_| is_minimum)
+            .map_or_else(|| DVector::zeros(federation.dim()), |f| -f.solve(&at_zero.gradient));
+        let there = federation.performative(centre.as_slice());
+        Quadratic {
+            centre,
+            is_minimum,
+            value: there.risk,
+            gradient: there.gradient,
+            hessian: Hessian::Full(there.hessian),
+        }
+    }
+
+    /// The risk at θ.
+    pub fn at(&self, theta: &[f64]) -> f64 {
+        let away = |j: usize| theta[j] - self.centre[j];
+        let (mut linear, mut square) = (0.0, 0.0);
+        for j in 0..theta.len() {
+            linear += self.gradient[j] * away(j);
+            square += away(j)
+                * match &self.hessian {
+                    Hessian::Diagonal(diagonal) => diagonal[j] * away(j),
+                    Hessian::Full(matrix) => {
+                        (0..theta.len()).map(|k| matrix[(j, k)] * away(k)).sum::<f64>()
+                    }
+                };
+        }
+        self.value + linear + 0.5 * square
+    }
+
+    /// What a θ that varies costs more than its mean: tr(P V) / 2, where `covariance(j, k)` is V.
+    pub fn cost_of_variance(&self, covariance: impl Fn(usize, usize) -> f64) -> f64 {
+        let trace: f64 = match &self.hessian {
+            Hessian::Diagonal(diagonal) => {
+                diagonal.iter().enumerate().map(|(j, p)| p * covariance(j, j)).sum()
+            }
+            Hessian::Full(matrix) => {
+                let dim = matrix.nrows();
+                let row = |j| (0..dim).map(move |k| (j, k));
+                (0..dim).flat_map(row).map(|(j, k)| matrix[(j, k)] * covariance(k, j)).sum()
+            }
+        };
+        0.5 * trace
     }
 }

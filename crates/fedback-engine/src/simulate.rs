@@ -107,6 +107,14 @@ impl<'a, W: Work> Simulation<'a, W> {
         self.groups.iter().flat_map(|group| &group.repetitions)
     }
 
+    /// Gives a repetition up: it works no more.
+    pub fn fail(&mut self, number: usize) {
+        let round = self.round;
+        let size = self.groups.first().map_or(1, |group| group.repetitions.len());
+        let repetition = &mut self.groups[number / size].repetitions[number % size];
+        repetition.failed.get_or_insert(round);
+    }
+
     /// Applies `measure` to every repetition, in parallel, and returns the values in order.
     pub fn measure<T: Send>(&self, measure: impl Fn(&Repetition) -> T + Sync) -> Vec<T> {
         let groups: Vec<Vec<T>> = self

@@ -30,8 +30,11 @@ pub fn weights(clients: usize, variance: f64, seed: Seed) -> Option<Vec<f64>> {
             return None;
         }
     }
-    for _ in 0..200 {
+    while high - low > 1e-15 * high {
         let middle = 0.5 * (low + high);
+        if middle <= low || middle >= high {
+            break;
+        }
         if spread(&at(middle)) < variance { low = middle } else { high = middle }
     }
     Some(at(if variance == 0.0 { 0.0 } else { high }))

@@ -65,7 +65,7 @@ pub fn run_recorded(
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
-    let mut recording = Recording { writer: Some(store.writer(id)?) };
+    let mut recording = Recording { writer: Some(store.writer(id)?), store };
     runner::run(plan, resume, &mut [&mut recording, listener], stop)
 }
 
@@ -79,11 +79,12 @@ pub fn run_unrecorded(
 }
 
 /// The sink that writes to a store.
-struct Recording {
+struct Recording<'a> {
     writer: Option<Writer>,
+    store: &'a Store,
 }
 
-impl Sink for Recording {
+impl Sink for Recording<'_> {
     fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         match event {
@@ -107,6 +108,11 @@ impl Sink for Recording {
                     Ending::Done => writer.finish(store::Outcome::Done)?,
                     Ending::Failed(why) => writer.finish(store::Outcome::Failed(why.clone()))?,
                     Ending::Interrupted => writer.flush()?,
+                }
+                let path = self.store.path();
+                if !path.exists() {
+                    let why = "was moved or deleted during the run, which is not recorded";
+                    return Err(Error::Failed(format!("{}: {why}", path.display())));
                 }
             }
         }

@@ -24,8 +24,12 @@ impl Statistic {
         // Deviations from the first value: repetitions that agree have no spread, not a rounded one.
         let first = values.first().copied().unwrap_or(f64::NAN);
         let mean = first + values.iter().map(|v| v - first).sum::<f64>() / count;
-        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-        let sd = if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 * mean };
+        // In units of the largest deviation, so that its square cannot overflow.
+        let largest = values.iter().map(|v| (v - mean).abs()).fold(0.0 * mean, f64::max);
+        let unit = if largest > 0.0 { largest } else { 1.0 };
+        let squares: f64 = values.iter().map(|v| ((v - mean) / unit).powi(2)).sum();
+        let spread = (squares / (count - 1.0).max(1.0)).sqrt() * unit;
+        let sd = if values.len() > 1 { spread } else { 0.0 * mean };
         Statistic { mean, sd: Some(sd) }
     }
 

@@ -1,23 +1,21 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
+mod problem;
+
 use std::path::Path;
 
-use fedback_core::base::{self, Base, Gaussian, Preparation, Table, TableError};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{self, Protocol, Scheme};
-use fedback_core::response::{self, Shift};
 use fedback_core::stream::{STREAM_FORMAT, Seed};
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
-use crate::draw::{self, Shape};
 use crate::error::Error;
 use crate::spec::{
-    Aggregate, Algorithm, Deploy, KeyError, Measure, Missing, NamedStart, NamedWeights, PFedAvg,
-    Partition, PerClient, Point, Problem, Response, SchemeName, Spec, Start, StepSize, Weights,
+    Aggregate, Algorithm, Deploy, KeyError, Measure, NamedStart, PFedAvg, Point, SchemeName, Spec,
+    Start, StepSize,
 };
-use crate::{spec, table_file};
 
 /// A plan that can be run.
 #[derive(Clone, Debug)]
@@ -40,19 +38,20 @@ pub struct Plan {
     pub hash: String,
 }
 
-/// Limits of the streams' indices and keys.
-const MOST_CLIENTS: u64 = u32::MAX as u64;
+/// Steps and draws beyond this cannot be told apart as numbers.
 const MOST_STEPS: u64 = 1 << 53;
+/// Numbers a run may hold: 16 GiB of them.
+const MOST_NUMBERS: f64 = (1u64 << 31) as f64;
 
 impl Plan {
     /// Checks and builds one point of a spec; `origin` is how messages call it.
     pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
         let Point { spec, set } = point;
         let fail = |error: KeyError| Error::input(origin, error);
-        let built = build_problem(&spec, directory).map_err(fail)?;
+        let built = problem::build(&spec, directory).map_err(fail)?;
         let Algorithm::PFedavg(algorithm) = &spec.algorithm;
         let protocol = build_protocol(algorithm, &built.federation).map_err(fail)?;
-        check_sizes(&spec, &protocol).map_err(fail)?;
+        check_sizes(&spec, &protocol, built.federation.dim()).map_err(fail)?;
         check_measure(&spec.measure, &built.federation).map_err(fail)?;
         let (start, stable_point) =
             build_start(algorithm, &built.federation, spec.measure.distance).map_err(fail)?;
@@ -96,262 +95,6 @@ fn hash(spec: &Spec, data: &[u8]) -> String {
         digest.update(part);
     }
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-struct BuiltProblem {
-    federation: Federation,
-    /// A digest of the data file, where there is one.
-    data: Vec<u8>,
-}
-
-fn build_problem(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyError> {
-    let problem = &spec.problem;
-    let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
-    let loss = match &problem.loss {
-        spec::Loss::Mean => Loss::Mean,
-        spec::Loss::Squared(penalty) => Loss::Squared { l2: penalty.l2.0 },
-        spec::Loss::Logistic(penalty) => Loss::Logistic { l2: penalty.l2.0 },
-    };
-    let (base, weights, data) = match &problem.base {
-        spec::Base::Gaussian(gaussian) => {
-            let (base, weights) = build_gaussian(problem, gaussian, loss, seed)?;
-            (base, weights, Vec::new())
-        }
-        spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
-    };
-    let response = build_response(problem, &base, &weights, seed)?;
-    Ok(BuiltProblem { federation: Federation { weights, base, response, loss }, data })
-}
-
-fn build_gaussian(
-    problem: &Problem,
-    gaussian: &spec::GaussianBase,
-    loss: Loss,
-    seed: Seed,
-) -> Result<(Base, Vec<f64>), KeyError> {
-    if loss != Loss::Mean {
-        return Err(KeyError::new(
-            "problem.loss.kind",
-            "normal data have no label; allowed with the base \"gaussian\": mean",
-        ));
-    }
-    let clients = count_clients(problem, gaussian)?;
-    let weights = build_weights(problem, clients, None, seed)?;
-    let dim = gaussian.dim.0 as usize;
-    let shape = Shape { weights: &weights, dim, seed };
-    let mean = shape
-        .means(&gaussian.mean)
-        .map_err(|message| KeyError::new("problem.base.mean", message))?;
-    Ok((Base::Gaussian(Gaussian { dim, mean, noise: gaussian.noise.0 }), weights))
-}
-
-/// `clients`, or the length of the first list that tells.
-fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usize, KeyError> {
-    let listed = |values: &PerClient| match values {
-        PerClient::List(entries) => Some(entries.len()),
-        _ => None,
-    };
-    let from_weights = match &problem.weights {
-        Some(Weights::List(weights)) => Some(weights.len()),
-        _ => None,
-    };
-    let from_response = match &problem.response {
-        Response::None => None,
-        Response::Location(location) => listed(&location.sensitivity),
-        Response::BestResponse(best) => listed(&best.sensitivity),
-    };
-    let given = problem.clients.map(|clients| clients.0 as usize);
-    let clients = given.or(from_weights).or(listed(&gaussian.mean)).or(from_response);
-    match clients {
-        Some(0) => Err(KeyError::new("problem.clients", "there are no clients; needed: 1 or more")),
-        Some(clients) if clients as u64 > MOST_CLIENTS => Err(KeyError::new(
-            "problem.clients",
-            format!("found {clients}; allowed: up to {MOST_CLIENTS}"),
-        )),
-        Some(clients) => Ok(clients),
-        None => Err(KeyError::new(
-            "problem.clients",
-            "is missing, and no list says how many clients there are",
-        )),
-    }
-}
-
-fn build_weights(
-    problem: &Problem,
-    clients: usize,
-    rows: Option<&Table>,
-    seed: Seed,
-) -> Result<Vec<f64>, KeyError> {
-    let fail = |message: String| Err(KeyError::new("problem.weights", message));
-    let default = if rows.is_some() { NamedWeights::Rows } else { NamedWeights::Uniform };
-    match problem.weights.as_ref().unwrap_or(&Weights::Named(default)) {
-        Weights::Named(NamedWeights::Uniform) => Ok(vec![1.0 / clients as f64; clients]),
-        Weights::Named(NamedWeights::Rows) => match rows {
-            Some(table) => Ok(table.row_shares()),
-            None => fail(
-                "\"rows\" needs a table; allowed here: \"uniform\", a list, \
-                          { variance = … }"
-                    .into(),
-            ),
-        },
-        Weights::List(list) => {
-            if list.len() != clients {
-                return fail(format!(
-                    "the list has {} entries; needed: one per client, {clients}",
-                    list.len()
-                ));
-            }
-            let sum: f64 = list.iter().map(|weight| weight.0).sum();
-            if (sum - 1.0).abs() > 1e-9 {
-                return fail(format!("the list sums to {sum}; needed: 1 (within 1e-9)"));
-            }
-            Ok(list.iter().map(|weight| weight.0 / sum).collect())
-        }
-        Weights::Spread { variance } => {
-            let n = clients as f64;
-            let limit = 1.0 / n - 1.0 / (n * n);
-            if variance.0 > 0.0 && variance.0 >= limit {
-                return fail(format!(
-                    "variance = {} cannot be reached by {clients} clients; allowed: below 1/N − \
-                     1/N² = {limit}",
-                    variance.0
-                ));
-            }
-            match draw::weights(clients, variance.0, seed) {
-                Some(weights) => Ok(weights),
-                None => fail(format!("no draw reaches the variance {}; lower it", variance.0)),
-            }
-        }
-    }
-}
-
-fn build_table(
-    problem: &Problem,
-    table: &spec::TableBase,
-    loss: Loss,
-    seed: Seed,
-    directory: &Path,
-) -> Result<(Base, Vec<f64>, Vec<u8>), KeyError> {
-    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
-    if loss == Loss::Mean && table.intercept {
-        let why = "the loss \"mean\" has no linear model for an intercept; leave it out";
-        return Err(fail("intercept", why.into()));
-    }
-    if loss != Loss::Mean && table.label.is_none() {
-        let why = "is missing; the losses squared and logistic predict a column";
-        return Err(fail("label", why.into()));
-    }
-    let partition = match (&table.partition, problem.clients) {
-        (Some(partition), _) => partition.clone(),
-        (None, Some(equal)) => Partition::Equal { equal },
-        (None, None) => {
-            return Err(fail(
-                "partition",
-                "is missing; allowed: { column = \"…\" }, { equal = … } or { dirichlet = …, \
-                 clients = … }"
-                    .into(),
-            ));
-        }
-    };
-    let path = directory.join(&table.path);
-    if path.is_dir() {
-        return Err(fail("path", format!("{} is a directory; needed: a CSV file", path.display())));
-    }
-    let bytes = std::fs::read(&path)
-        .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
-    let columns = table_file::Columns {
-        label: table.label.as_deref(),
-        client: match &partition {
-            Partition::Column { column } => Some(column),
-            _ => None,
-        },
-        ignore: &table.ignore,
-        drop_missing: table.missing == Missing::Drop,
-        binary: matches!(loss, Loss::Logistic { .. }),
-    };
-    let raw = table_file::read(&path, &bytes, &columns)
-        .map_err(|message| KeyError::new("problem.base", message))?;
-    let how = Preparation {
-        shuffle: table.shuffle,
-        standardize: table.standardize,
-        intercept: table.intercept,
-        partition: match partition {
-            Partition::Column { .. } => base::Partition::Column,
-            Partition::Equal { equal } => base::Partition::Equal(equal.0 as usize),
-            Partition::Dirichlet { dirichlet, clients } => base::Partition::Dirichlet {
-                concentration: dirichlet.0,
-                clients: clients.0 as usize,
-            },
-        },
-        by_class: columns.binary,
-    };
-    let built = Table::new(&raw, &how, seed).map_err(|error| match error {
-        TableError::ConstantColumn(column) => fail(
-            "standardize",
-            format!(
-                "column \"{column}\" is the same in every row; remove it or do not standardise"
-            ),
-        ),
-        TableError::TooFewRows { rows, clients } => {
-            fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))
-        }
-    })?;
-    let clients = built.clients();
-    if let Some(given) = problem.clients.filter(|given| given.0 != clients as u64) {
-        return Err(KeyError::new(
-            "problem.clients",
-            format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
-        ));
-    }
-    let weights = build_weights(problem, clients, Some(&built), seed)?;
-    Ok((Base::Table(built), weights, Sha256::digest(&bytes).to_vec()))
-}
-
-fn build_response(
-    problem: &Problem,
-    base: &Base,
-    weights: &[f64],
-    seed: Seed,
-) -> Result<Shift, KeyError> {
-    let fail =
-        |key: &str, message: String| KeyError::new(format!("problem.response.{key}"), message);
-    let intercept = matches!(base, Base::Table(table) if table.intercept);
-    let features = base.dim() - usize::from(intercept);
-    match &problem.response {
-        Response::None => Ok(Shift::None),
-        Response::Location(location) => {
-            let sensitivity = Shape { weights, dim: features, seed }
-                .sensitivities(&location.sensitivity)
-                .map_err(|message| fail("sensitivity", message))?;
-            Ok(response::location(&sensitivity, features, intercept))
-        }
-        Response::BestResponse(best) => {
-            let Base::Table(table) = base else {
-                let why = "moves named columns; allowed with the base \"gaussian\": none, location";
-                return Err(fail("kind", format!("best-response {why}")));
-            };
-            let names = &table.coordinates[..features];
-            let mut moving = Vec::new();
-            for feature in &best.features {
-                let column = names.iter().position(|name| name == feature).ok_or_else(|| {
-                    let columns = names.join(", ");
-                    fail("features", format!("no column \"{feature}\"; features: {columns}"))
-                })?;
-                if moving.contains(&column) {
-                    return Err(fail("features", format!("\"{feature}\" is listed twice")));
-                }
-                moving.push(column);
-            }
-            if moving.is_empty() {
-                let why = "the list is empty; name the columns that move, or use kind = \"none\"";
-                return Err(fail("features", why.into()));
-            }
-            let sensitivity = Shape { weights, dim: moving.len(), seed }
-                .sensitivities(&best.sensitivity)
-                .map_err(|message| fail("sensitivity", message))?;
-            Ok(response::best_response(&sensitivity, &moving, base.dim()))
-        }
-    }
 }
 
 fn build_protocol(algorithm: &PFedAvg, federation: &Federation) -> Result<Protocol, KeyError> {
@@ -410,17 +153,38 @@ fn build_protocol(algorithm: &PFedAvg, federation: &Federation) -> Result<Protoc
 }
 
 /// Refuses sizes that would overflow a step counter or an index, long before memory runs out.
-fn check_sizes(spec: &Spec, protocol: &Protocol) -> Result<(), KeyError> {
+fn check_sizes(spec: &Spec, protocol: &Protocol, dim: usize) -> Result<(), KeyError> {
     let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
         let why = format!("rounds · local_steps is above 2^53 = {MOST_STEPS}");
         return Err(KeyError::new("rounds", why));
+    }
+    let numbers = numbers_in_memory(spec, protocol, dim);
+    if numbers > MOST_NUMBERS {
+        return Err(KeyError::new(
+            "",
+            format!(
+                "the run would hold {:.0} GB of numbers; lower repetitions, algorithm.cohort, \
+                 algorithm.local_steps or problem.base.dim",
+                numbers * 8e-9
+            ),
+        ));
     }
     let draws = (protocol.local_steps as u64).checked_mul(protocol.batch as u64);
     if draws.is_none_or(|draws| draws > MOST_STEPS) {
         return Err(KeyError::new("algorithm.batch", "local_steps · batch is above 2^53"));
     }
     Ok(())
+}
+
+/// Numbers that models, cohorts and steps take, roughly.
+fn numbers_in_memory(spec: &Spec, protocol: &Protocol, dim: usize) -> f64 {
+    let cohort = match protocol.scheme {
+        Scheme::Full => 0.0,
+        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort as f64,
+    };
+    let models = 2.0 * spec.repetitions.0 as f64 * dim as f64;
+    models + cohort * (dim as f64 + 3.0) + 17.0 * protocol.local_steps as f64
 }
 
 fn check_measure(measure: &Measure, federation: &Federation) -> Result<(), KeyError> {

@@ -60,7 +60,11 @@ pub fn run(
         running.record(&recorder, &mut curve, sinks)?;
     }
     let ending = running.finish(&recorder, &mut curve, sinks, stop)?;
-    running.tell(sinks, &Event::Ended(&ending))?;
+    // What was computed is handed over even where it could not be recorded.
+    let ending = match running.tell(sinks, &Event::Ended(&ending)) {
+        Ok(()) => ending,
+        Err(error) => Ending::Failed(error.to_string()),
+    };
     Ok(Outcome::of_run(plan, curve, &running.state(), ending, resumed_from))
 }
 
@@ -163,14 +167,22 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
+    /// Takes a record. A repetition with a measurement that is not finite has failed, though its
+    /// model may still be representable.
     fn record(
-        &self,
+        &mut self,
         recorder: &Recorder<'_>,
         curve: &mut Curve,
         sinks: &mut [&mut dyn Sink],
     ) -> Result<(), Error> {
         let round = self.simulation.round().0;
         let values = recorder.record(&self.simulation);
+        let repetitions = self.plan.spec.repetitions.0 as usize;
+        for (place, value) in values.iter().enumerate() {
+            if !value.is_finite() {
+                self.simulation.fail(place % repetitions);
+            }
+        }
         curve.add(round, &values);
         self.tell(sinks, &Event::Record { round, values: &values })
     }
@@ -199,7 +211,9 @@ fn explain_failure(plan: &Plan, failed: &[(u64, u64)]) -> String {
 /// The step size against the stability limit, or what else can make a run blow up.
 fn likely_cause(plan: &Plan, round: Round) -> String {
     let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let map = RoundMap::new(&plan.federation, &plan.protocol, place);
+    let Some(map) = RoundMap::new(&plan.federation, &plan.protocol, place) else {
+        return "likely cause: steps too large or a response too strong; try smaller steps".into();
+    };
     let first = plan.protocol.step_size.at(Step(0));
     let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
     match map.largest_step() {
@@ -210,7 +224,7 @@ fn likely_cause(plan: &Plan, round: Round) -> String {
         }
         Some(limit) if first > limit => format!(
             "likely cause: the step size, {first} at the start and {now} then, is above \
-             {limit:.4}, the largest with which an average round shrinks errors; choose \
+             about {limit:.4}, the largest with which an average round shrinks errors; choose \
              algorithm.step_size below it"
         ),
         Some(_)

@@ -5,6 +5,7 @@
 //! refused. [`crate::plan::Plan`] is what a spec becomes.
 
 mod algorithm;
+mod per_client;
 mod problem;
 mod value;
 
@@ -17,9 +18,10 @@ use toml::{Table, Value};
 pub use algorithm::{
     Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize,
 };
+pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
-    Base, BestResponse, Entry, GaussianBase, LocationResponse, Loss, Missing, NamedWeights,
-    NumberOrVector, Partition, Penalty, PerClient, Problem, Response, TableBase, Weights,
+    Base, BestResponse, GaussianBase, LocationResponse, Loss, Missing, NamedWeights, Partition,
+    Penalty, Problem, Response, TableBase, Weights,
 };
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
 
@@ -201,6 +203,7 @@ impl Document {
             .ok_or_else(|| Error::input(&origin, "no = in it; allowed: --set path.to.key=value"))?;
         let value = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
+            .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"))
             .unwrap_or_else(|| Value::String(text.trim().to_string()));
         assign(&mut self.table, key.trim(), value).map_err(|error| Error::input(&origin, error))
@@ -267,10 +270,9 @@ impl Spec {
 
 /// Puts a value at a dotted key; a table is merged into the section it meets.
 fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
-    let parts: Vec<&str> = key.split('.').map(str::trim).collect();
-    if parts.iter().any(|part| part.is_empty()) {
-        return Err(KeyError::new(key, "is no key; allowed: names joined by dots"));
-    }
+    let path = key_path(key)
+        .ok_or_else(|| KeyError::new(key, "is no key; allowed: names joined by dots"))?;
+    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     let (last, sections) = parts.split_last().unwrap_or((&key, &[]));
     let mut here = table;
     for section in sections {
@@ -281,6 +283,10 @@ fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
     }
     match (here.get_mut(*last), value) {
         (Some(Value::Table(existing)), Value::Table(new)) if is_section(&parts) => {
+            // Another kind has other keys: it replaces the section.
+            if new.get("kind").is_some_and(|kind| existing.get("kind") != Some(kind)) {
+                existing.clear();
+            }
             existing.extend(new);
         }
         (_, value) => {
@@ -288,6 +294,20 @@ fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
         }
     }
     Ok(())
+}
+
+/// The parts of a dotted key, quoted where they hold dots, as TOML reads them.
+fn key_path(key: &str) -> Option<Vec<String>> {
+    let mut table: Table = toml::from_str(&format!("{key} = 0")).ok()?;
+    let mut path = Vec::new();
+    loop {
+        let (name, value) = table.into_iter().next()?;
+        path.push(name);
+        match value {
+            Value::Table(inner) => table = inner,
+            _ => return Some(path).filter(|path| path.iter().all(|part| !part.is_empty())),
+        }
+    }
 }
 
 /// Sections are merged; values such as `step_size` that happen to be tables are replaced.
@@ -298,6 +318,9 @@ fn is_section(parts: &[&str]) -> bool {
     )
 }
 
+/// More runs than this are planned in parts.
+const MOST_POINTS: usize = 10_000;
+
 /// Every combination of the lists of a sweep, the last key fastest.
 fn combinations(sweep: &Value) -> Result<Vec<Table>, KeyError> {
     let lists = sweep.as_table().ok_or_else(|| {
@@ -305,12 +328,20 @@ fn combinations(sweep: &Value) -> Result<Vec<Table>, KeyError> {
     })?;
     let mut all = vec![Table::new()];
     for (key, values) in lists {
+        if key.split('.').next().is_some_and(|first| matches!(first.trim(), "format" | "sweep")) {
+            let message = "cannot be swept; allowed: the other keys of the spec";
+            return Err(KeyError::new(format!("sweep.\"{key}\""), message));
+        }
         let values = values.as_array().filter(|values| !values.is_empty()).ok_or_else(|| {
             KeyError::new(
                 format!("sweep.\"{key}\""),
                 format!("found {}; allowed: a list of one or more values", value::show(values)),
             )
         })?;
+        if all.len().saturating_mul(values.len()) > MOST_POINTS {
+            let message = format!("more than {MOST_POINTS} combinations; sweep fewer values");
+            return Err(KeyError::new("sweep", message));
+        }
         all = all
             .into_iter()
             .flat_map(|set: Table| {

@@ -50,6 +50,11 @@ impl Store {
         Ok(Store { location: location.resolved()?, connection })
     }
 
+    /// Where the store is.
+    pub fn path(&self) -> &Path {
+        self.location.file()
+    }
+
     /// Opens the store at `path`; `None`, and nothing created, where there is none.
     ///
     /// A store that cannot be written can still be read.

@@ -13,51 +13,83 @@ use crate::spectrum;
 
 /// The round map of a problem near one point.
 pub struct RoundMap {
-    /// (E[coefficient], gradient scale, H_i, J_i) of every client.
-    clients: Vec<(f64, f64, DMatrix<f64>, DMatrix<f64>)>,
+    clients: Vec<LocalMap>,
     local_steps: usize,
     deploy: Deploy,
     dim: usize,
 }
 
+struct LocalMap {
+    weight: f64,
+    scale: f64,
+    curvature: DMatrix<f64>,
+    reaction: DMatrix<f64>,
+}
+
+/// Multiplications that one radius may cost: a scan asks for a few hundred.
+const BUDGET: f64 = 4e6;
+
 impl RoundMap {
-    /// Linearises the rounds of a protocol at `theta`.
-    pub fn new(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> Self {
+    /// Linearises the rounds of a protocol at `theta`. Where clients are too many for a scan, evenly
+    /// spaced ones stand for all; none where the dimension alone is too high.
+    pub fn new(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> Option<Self> {
         let count = federation.clients() as f64;
-        let clients = federation
-            .weights
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| **p > 0.0)
-            .map(|(i, &p)| {
+        let relevant: Vec<usize> =
+            (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0).collect();
+        let (dim, local_steps) = (theta.len(), protocol.local_steps);
+        let each = (2.0 * dim as f64).powi(3) * (2.0 + (local_steps as f64).log2());
+        let affordable = (BUDGET / each).floor() as usize;
+        if affordable == 0 {
+            return None;
+        }
+        let every = relevant.len().div_ceil(affordable);
+        let chosen: Vec<usize> = relevant.into_iter().step_by(every).collect();
+        let total: f64 = match protocol.scale_objectives {
+            true => chosen.len() as f64 / count,
+            false => chosen.iter().map(|&i| federation.weights[i]).sum(),
+        };
+        let clients = chosen
+            .into_iter()
+            .map(|i| {
+                let p = federation.weights[i];
                 let expansion = federation.population(i).expand(theta, theta);
                 let (weight, scale) = match protocol.scale_objectives {
                     true => (1.0 / count, count * p),
                     false => (p, 1.0),
                 };
-                (weight, scale, expansion.curvature, expansion.reaction)
+                LocalMap {
+                    weight: weight / total,
+                    scale,
+                    curvature: expansion.curvature,
+                    reaction: expansion.reaction,
+                }
             })
             .collect();
-        let (local_steps, deploy) = (protocol.local_steps, protocol.deploy);
-        RoundMap { clients, local_steps, deploy, dim: theta.len() }
+        Some(RoundMap { clients, local_steps, deploy: protocol.deploy, dim })
     }
 
     /// The spectral radius of the round at step size η.
     pub fn radius(&self, size: f64) -> Option<f64> {
-        let identity = DMatrix::identity(self.dim, self.dim);
         let mut sum = DMatrix::zeros(self.dim, self.dim);
-        for (weight, scale, curvature, reaction) in &self.clients {
-            let size = size * scale;
-            let mut map = identity.clone();
-            for _ in 0..self.local_steps {
-                map = match self.deploy {
-                    Deploy::Step => &map - (curvature + reaction) * &map * size,
-                    Deploy::Round => &map - curvature * &map * size - reaction * size,
-                };
-            }
-            sum += map * *weight;
+        for client in &self.clients {
+            sum += self.local(client, size * client.scale) * client.weight;
         }
         spectrum::radius(&sum)
+    }
+
+    /// What E local steps multiply an error with: a power of the step acting on (local, broadcast).
+    fn local(&self, client: &LocalMap, size: f64) -> DMatrix<f64> {
+        let dim = self.dim;
+        let (curvature, reaction) = (&client.curvature * size, &client.reaction * size);
+        let mut step = DMatrix::identity(2 * dim, 2 * dim);
+        let mut kept = step.view_mut((0, 0), (dim, dim));
+        kept -= curvature;
+        match self.deploy {
+            Deploy::Step => kept -= reaction,
+            Deploy::Round => step.view_mut((0, dim), (dim, dim)).copy_from(&-reaction),
+        }
+        let steps = step.pow(self.local_steps as u32);
+        steps.view((0, 0), (dim, dim)) + steps.view((0, dim), (dim, dim))
     }
 
     /// The largest η such that every smaller one shrinks errors: the first crossing of radius one on
@@ -67,7 +99,10 @@ impl RoundMap {
         let steepest = self
             .clients
             .iter()
-            .map(|(_, scale, h, j)| scale * (h + j).norm().max(h.norm()))
+            .map(|client| {
+                let (h, j) = (&client.curvature, &client.reaction);
+                client.scale * (h + j).norm().max(h.norm())
+            })
             .fold(f64::MIN_POSITIVE, f64::max);
         let shrinks = |size: f64| self.radius(size).is_some_and(|radius| radius < 1.0);
         let mut below = 1e-4 / (steepest * self.local_steps as f64);
@@ -115,7 +150,7 @@ mod tests {
             aggregate: Aggregate::Deltas,
             scale_objectives: false,
         };
-        RoundMap::new(&federation, &protocol, &[0.0]).largest_step()
+        RoundMap::new(&federation, &protocol, &[0.0]).unwrap().largest_step()
     }
 
     #[test]

@@ -13,6 +13,11 @@ pub(crate) struct Smooth {
 }
 
 impl Smooth {
+    fn is_finite(&self) -> bool {
+        let numbers = self.gradient.iter().chain(self.hessian.iter());
+        self.value.is_finite() && numbers.into_iter().all(|number| number.is_finite())
+    }
+
     /// The gradient as a function whose root is wanted.
     fn stationarity(self) -> (DVector<f64>, DMatrix<f64>) {
         (self.gradient, self.hessian)
@@ -39,6 +44,9 @@ pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth
     let mut point = start.clone();
     let mut here = function(point.as_slice());
     for iterations in 1..=LIMIT {
+        if !here.is_finite() {
+            return None;
+        }
         let (direction, convex) = descent(&here);
         if convex && negligible(&direction, &point) {
             return Some(Found { point, iterations });
@@ -132,6 +140,9 @@ pub(crate) fn root(
     for iterations in 1..=LIMIT {
         if residual.norm() == 0.0 {
             return Some(Found { point, iterations });
+        }
+        if !residual.norm().is_finite() || !derivative.norm().is_finite() {
+            return None;
         }
         let newton = derivative.clone().lu().solve(&residual);
         if newton.as_ref().is_some_and(|step| negligible(step, &point)) {

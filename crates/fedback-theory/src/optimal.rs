@@ -6,7 +6,8 @@
 //! it along the coordinates that react.
 
 use fedback_core::federation::Federation;
-use nalgebra::{Cholesky, DVector};
+use fedback_core::risk::Quadratic;
+use nalgebra::DVector;
 
 use crate::newton::{self, Smooth};
 
@@ -30,15 +31,10 @@ pub fn optimal_point(federation: &Federation, starts: &[&[f64]]) -> Option<Optim
 }
 
 fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
-    let at_zero = federation.performative(&vec![0.0; federation.dim()]);
-    let scale = at_zero.hessian.amax();
-    let smallest = at_zero.hessian.clone().symmetric_eigenvalues().min();
-    if smallest <= 1e-13 * scale.max(1.0) {
-        return None;
-    }
-    let theta = -Cholesky::new(at_zero.hessian)?.solve(&at_zero.gradient);
-    let risk = federation.performative(theta.as_slice()).risk;
-    Some(OptimalPoint { theta: theta.as_slice().to_vec(), risk, minima: 1 })
+    let Quadratic { centre, is_minimum, value, .. } = Quadratic::new(federation);
+    let finite = value.is_finite() && centre.iter().all(|c| c.is_finite());
+    let theta = centre.as_slice().to_vec();
+    (is_minimum && finite).then_some(OptimalPoint { theta, risk: value, minima: 1 })
 }
 
 fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {

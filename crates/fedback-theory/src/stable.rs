@@ -79,7 +79,7 @@ pub struct StableReport {
     pub reason: Option<String>,
     /// Where there is no stable point but the derivatives are the same everywhere: the radius and
     /// the margin all the same.
-    pub everywhere: Option<(Option<f64>, Option<f64>)>,
+    pub everywhere: Option<Spectra>,
 }
 
 /// A singular value this small against the size of the responses is zero.
@@ -107,42 +107,95 @@ pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> 
 }
 
 fn affine(federation: &Federation) -> StableReport {
+    match federation.response.is_diagonal() {
+        true => by_coordinate(federation),
+        false => by_matrix(federation),
+    }
+}
+
+/// Coordinates that do not mix: (1 − ε̄_j) θ_j = m̄_j for each.
+fn by_coordinate(federation: &Federation) -> StableReport {
+    let dim = federation.dim();
+    let (mut mean, mut reaction) = (vec![0.0; dim], vec![0.0; dim]);
+    for (client, &p) in federation.weights.iter().enumerate() {
+        let base = federation.population(client).base_mean();
+        for j in 0..dim {
+            mean[j] += p * base[j];
+            reaction[j] += p * federation.response.diagonal(client, j);
+        }
+    }
+    let largest = reaction.iter().fold(0.0f64, |largest, e| largest.max(e.abs()));
+    let margin = reaction.iter().fold(f64::INFINITY, |least, e| least.min(1.0 - e));
+    let negligible = SINGULAR * (1.0 + largest);
+    let spectra = (Some(largest), Some(margin));
+    if reaction.iter().all(|e| (1.0 - e).abs() > negligible) {
+        let theta: Vec<f64> = mean.iter().zip(&reaction).map(|(m, e)| m / (1.0 - e)).collect();
+        let left = |j: usize| theta[j] - mean[j] - reaction[j] * theta[j];
+        let residual = (0..dim).map(|j| left(j) * left(j)).sum::<f64>().sqrt();
+        return closed_form(theta, residual, spectra);
+    }
+    let stuck = |j: &usize| (1.0 - reaction[*j]).abs() <= negligible;
+    let size = mean.iter().map(|m| m * m).sum::<f64>().sqrt();
+    let consistent = (0..dim).filter(stuck).all(|j| mean[j].abs() <= 1e-9 * (1.0 + size));
+    no_stable_point(consistent, spectra)
+}
+
+fn by_matrix(federation: &Federation) -> StableReport {
     let dim = federation.dim();
     let field = federation.mean_field(&vec![0.0; dim], &vec![0.0; dim]);
     let derivative = &field.curvature + &field.reaction;
-    let (radius, margin) = spectra(&field.curvature, &field.reaction);
+    let spectra = spectra(&field.curvature, &field.reaction);
     let singular = derivative.clone().svd(true, true);
-    let scale = 1.0 + field.reaction.amax();
-    let negligible = SINGULAR * scale;
+    let negligible = SINGULAR * (1.0 + field.reaction.amax());
     if singular.singular_values.min() > negligible {
         let theta = derivative.lu().solve(&-&field.gradient).unwrap_or_else(|| DVector::zeros(dim));
-        let residual = residual(federation, &theta);
-        let point = StablePoint {
-            theta: theta.as_slice().to_vec(),
-            residual,
-            iterations: 1,
-            minimisation_radius: radius,
-            gradient_margin: margin,
-        };
-        let (stability, reason) = judge(std::slice::from_ref(&point));
-        return StableReport { points: vec![point], stability, reason, everywhere: None };
+        let residual = federation.mean_field(theta.as_slice(), theta.as_slice()).gradient.norm();
+        return closed_form(theta.as_slice().to_vec(), residual, spectra);
     }
     let nearest =
         singular.solve(&-&field.gradient, negligible).unwrap_or_else(|_| DVector::zeros(dim));
     let left = (&derivative * nearest + &field.gradient).norm();
-    let reason = if left <= 1e-9 * (1.0 + field.gradient.norm()) {
-        "the average response cancels the average curvature exactly and the averages agree: there \
-         is a whole line of stable points, none of them attracting"
-    } else {
-        "the average response cancels the average curvature exactly (for location shifts: the \
-         average sensitivity is 1), so the data run away as fast as the model follows: there is no \
-         stable point"
+    no_stable_point(left <= 1e-9 * (1.0 + field.gradient.norm()), spectra)
+}
+
+/// The radius of repeated minimisation and the margin of small steps.
+pub type Spectra = (Option<f64>, Option<f64>);
+
+fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport {
+    if !residual.is_finite() {
+        let reason = "the stable point is too far out to be represented: the numbers of the \
+                      problem are too large";
+        return StableReport {
+            points: Vec::new(),
+            stability: Stability::Unknown,
+            reason: Some(reason.into()),
+            everywhere: Some(spectra),
+        };
+    }
+    let (minimisation_radius, gradient_margin) = spectra;
+    let iterations = 1;
+    let point = StablePoint { theta, residual, iterations, minimisation_radius, gradient_margin };
+    let (stability, reason) = judge(std::slice::from_ref(&point));
+    StableReport { points: vec![point], stability, reason, everywhere: None }
+}
+
+fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
+    let reason = match consistent {
+        true => {
+            "the average response cancels the average curvature exactly and the averages agree: \
+             there is a whole line of stable points, none of them attracting"
+        }
+        false => {
+            "the average response cancels the average curvature exactly (for location shifts: the \
+             average sensitivity is 1), so the data run away as fast as the model follows: there \
+             is no stable point"
+        }
     };
     StableReport {
         points: Vec::new(),
         stability: Stability::None,
         reason: Some(reason.into()),
-        everywhere: Some((radius, margin)),
+        everywhere: Some(spectra),
     }
 }
 
@@ -250,7 +303,7 @@ fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<Stable
     let zeros = vec![0.0; theta.len()];
     let scale = federation.mean_field(&zeros, &zeros).gradient.norm().max(1.0);
     let residual = field.gradient.norm();
-    if residual > 1e-8 * scale {
+    if residual.is_nan() || residual > 1e-8 * scale {
         return None;
     }
     let (minimisation_radius, gradient_margin) = spectra(&field.curvature, &field.reaction);
@@ -292,14 +345,10 @@ pub(crate) fn minimiser(
     found.map(|found| found.point)
 }
 
-fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> (Option<f64>, Option<f64>) {
+fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
     let radius =
         curvature.clone().lu().solve(reaction).and_then(|best_reply| spectrum::radius(&best_reply));
     (radius, spectrum::smallest_real_part(&(curvature + reaction)))
-}
-
-fn residual(federation: &Federation, theta: &DVector<f64>) -> f64 {
-    federation.mean_field(theta.as_slice(), theta.as_slice()).gradient.norm()
 }
 
 /// |a − b| against the size of the points.

@@ -21,9 +21,11 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
     print(&format!("{value}\n"))
 }
 
-/// Writes a line to standard error; where that is closed there is nobody to tell.
+/// Writes a line to standard error, whatever names and cells are quoted in it; where that is closed
+/// there is nobody to tell.
 pub fn complain(message: &str) {
-    let _ = writeln!(std::io::stderr(), "{message}");
+    let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Writes a file, naming it in the error.

@@ -222,6 +222,30 @@ fn sweeps_make_one_run_a_combination() {
 }
 
 #[test]
+fn another_kind_replaces_a_section() {
+    let folder = Folder::new(GAUSSIAN);
+    let set = "sweep.\"problem.response\"=[{kind=\"none\"},{kind=\"location\",sensitivity=0.5}]";
+    let json = folder.json(&["solve", "spec.toml", "--json", "--set", set]);
+    // Without a reaction the stable point is the weighted mean, 0.7.
+    let stable = |k: usize| json["points"][k]["stable_point"][0].as_f64().unwrap();
+    assert!((stable(0) - 0.7).abs() < 1e-14 && (stable(1) - 1.4).abs() < 1e-14);
+}
+
+#[test]
+fn a_store_that_vanishes_is_noticed_and_the_result_kept() {
+    let folder = Folder::new(&GAUSSIAN.replace("rounds = 40", "rounds = 400000"));
+    let mut command = folder.command(&["run", "spec.toml", "--json", "--quiet"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while round(&folder) == 0 {}
+    std::fs::remove_file(folder.path().join("fedback.db")).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("fedback.db"), "{}", text(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["final_theta"].as_array().unwrap().len(), 6);
+}
+
+#[test]
 fn threads_do_not_change_a_bit() {
     for spec in [GAUSSIAN, TABLE] {
         let folder = Folder::new(spec);
@@ -344,6 +368,9 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
     (GAUSSIAN, "{ beta = 4.0, gamma = 20.0 }", "{ beta = 4.0 }", &["algorithm.step_size", "gamma"]),
     (GAUSSIAN, "{ beta = 4.0, gamma = 20.0 }", "0.1", &["algorithm.step_size", "constant"]),
     (GAUSSIAN, "format = 1", "format = 2", &["format", "2", "upgrade"]),
+    (GAUSSIAN, "repetitions = 6", "repetitions = 1000000000000", &["repetitions", "GB"]),
+    (GAUSSIAN, "cohort = 2", "cohort = 9223372036854775807", &["algorithm.cohort", "GB"]),
+    (GAUSSIAN, "[measure]", "[sweep]\nformat = [1, 2]\n[measure]", &["sweep", "cannot be swept"]),
     (GAUSSIAN, "kind = \"mean\"", "kind = \"logistic\"", &["problem.loss.kind", "mean"]),
     (GAUSSIAN, "[measure]", "[measure]\nauc = true", &["measure.auc", "logistic"]),
     (TABLE, "people.csv", "nobody.csv", &["problem.base.path", "nobody.csv"]),

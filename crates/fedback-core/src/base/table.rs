@@ -78,6 +78,8 @@ pub struct Preparation {
 pub enum TableError {
     /// A feature that never changes cannot be standardised.
     ConstantColumn(String),
+    /// A feature whose squares overflow cannot be standardised.
+    TooLarge(String),
     /// Fewer rows than clients.
     TooFewRows {
         /// Rows there are.
@@ -144,6 +146,9 @@ impl Table {
         let variance = fold(&|row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
         let sd: Vec<f64> = variance.into_iter().map(f64::sqrt).collect();
         for j in 0..features {
+            if !sd[j].is_finite() {
+                return Err(TableError::TooLarge(self.coordinates[j].clone()));
+            }
             if sd[j] <= 1e-12 * mean[j].abs() || sd[j] == 0.0 {
                 return Err(TableError::ConstantColumn(self.coordinates[j].clone()));
             }

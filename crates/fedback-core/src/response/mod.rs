@@ -124,6 +124,22 @@ mod tests {
         }
     }
 
+    /// The declared sensitivity bounds how far any two deployments move an observation apart, and is
+    /// reached.
+    #[test]
+    fn declared_sensitivity_is_a_tight_bound() {
+        let shift = Shift::Matrix { dim: 2, values: vec![0.3, -1.2, 0.8, 0.5] };
+        let declared = shift.sensitivity(0, 2);
+        let mut largest = 0.0f64;
+        for k in 0..1000 {
+            let angle = k as f64 * std::f64::consts::PI / 1000.0;
+            let mut moved = [0.0; 2];
+            shift.apply(0, &[angle.cos(), angle.sin()], &mut moved);
+            largest = largest.max(moved[0].hypot(moved[1]));
+        }
+        assert!(largest <= declared + 1e-12 && largest > 0.999 * declared);
+    }
+
     #[test]
     fn matrices_keep_their_orientation() {
         let shift = Shift::Matrix { dim: 2, values: vec![1.0, 2.0, 3.0, 4.0] };

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use toml::{Table, Value};
+use toml::Value;
 
+use super::per_client::PerClient;
 use super::value::{
-    Count, KeyError, NonNegative, Positive, Real, SeedNumber, carry, decode, decode_from_value,
-    number, show, take_kind,
+    Count, KeyError, NonNegative, Positive, SeedNumber, carry, decode, decode_from_value, number,
+    show, take_kind,
 };
 
 /// `[problem]`: the federation.
@@ -98,125 +99,7 @@ impl TryFrom<Value> for Weights {
     }
 }
 
-/// A value for every client: a number for all of them, a list with one entry a client,
-/// `{ average, variance }` or `{ low, high }`.
-///
-/// An entry of a list is a number, a vector (one number a coordinate) or, for sensitivities, a
-/// matrix. `{ average, variance }` is drawn, then shifted and scaled so that the p-weighted mean and
-/// variance over clients are met exactly. `{ low, high }` is uniform.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum PerClient {
-    /// The same for every client.
-    Same(Real),
-    /// One entry a client.
-    List(Vec<Entry>),
-    /// Drawn with exact weighted moments.
-    Moments {
-        /// The p-weighted mean: a number, or one a coordinate.
-        average: NumberOrVector,
-        /// The p-weighted variance of each coordinate.
-        variance: NonNegative,
-    },
-    /// Drawn uniformly.
-    Range {
-        /// The lower end.
-        low: Real,
-        /// The upper end.
-        high: Real,
-    },
-}
-
-/// One client's entry.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Entry {
-    /// The same for every coordinate.
-    Number(f64),
-    /// One number a coordinate.
-    Vector(Vec<f64>),
-    /// Row after row.
-    Matrix(Vec<Vec<f64>>),
-}
-
-/// A number, or one a coordinate.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum NumberOrVector {
-    /// The same for every coordinate.
-    Number(f64),
-    /// One number a coordinate.
-    Vector(Vec<f64>),
-}
-
-fn vector(value: &Value) -> Option<Vec<f64>> {
-    value.as_array()?.iter().map(number).collect()
-}
-
-impl TryFrom<&Value> for Entry {
-    type Error = String;
-
-    fn try_from(value: &Value) -> Result<Self, String> {
-        let matrix = || value.as_array()?.iter().map(vector).collect::<Option<Vec<_>>>();
-        number(value)
-            .map(Entry::Number)
-            .or_else(|| vector(value).map(Entry::Vector))
-            .or_else(|| matrix().map(Entry::Matrix))
-            .ok_or_else(|| {
-                format!("found {}; allowed: a finite number, a vector or a matrix", show(value))
-            })
-    }
-}
-
-impl TryFrom<Value> for PerClient {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        const ALLOWED: &str = "allowed: a finite number, a list with one entry per client, \
-                               { average = …, variance = … } or { low = …, high = … }";
-        if let Some(same) = number(&value) {
-            return Ok(PerClient::Same(Real(same)));
-        }
-        match &value {
-            Value::Array(items) => {
-                let entries = items.iter().enumerate().map(|(client, item)| {
-                    Entry::try_from(item).map_err(|why| format!("entry {client}: {why}"))
-                });
-                entries.collect::<Result<_, _>>().map(PerClient::List)
-            }
-            Value::Table(table) => {
-                from_table(table)?.ok_or(format!("found {}; {ALLOWED}", show(&value)))
-            }
-            other => Err(format!("found {}; {ALLOWED}", show(other))),
-        }
-    }
-}
-
-fn from_table(table: &Table) -> Result<Option<PerClient>, String> {
-    let real = |key: &str| {
-        Real::try_from(table[key].clone()).map_err(|message| format!("{key}: {message}"))
-    };
-    let has = |keys: [&str; 2]| table.len() == 2 && keys.iter().all(|key| table.contains_key(*key));
-    if has(["low", "high"]) {
-        let (low, high) = (real("low")?, real("high")?);
-        if low.0 > high.0 {
-            return Err(format!("low = {} is above high = {}; swap them", low.0, high.0));
-        }
-        return Ok(Some(PerClient::Range { low, high }));
-    }
-    if has(["average", "variance"]) {
-        let average = match vector(&table["average"]) {
-            Some(vector) => NumberOrVector::Vector(vector),
-            None => NumberOrVector::Number(real("average")?.0),
-        };
-        let variance = NonNegative::try_from(table["variance"].clone())
-            .map_err(|message| format!("variance: {message}"))?;
-        return Ok(Some(PerClient::Moments { average, variance }));
-    }
-    Ok(None)
-}
-
-decode_from_value!(Weights, PerClient);
+decode_from_value!(Weights);
 
 /// `[problem.base]`: the data before any model is deployed.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

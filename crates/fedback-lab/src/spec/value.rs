@@ -74,8 +74,15 @@ fn plain(path: &str, message: &str) -> KeyError {
             format!("unknown key; {}", choices(&key, &allowed)),
         );
     }
-    let message = message.replace("invalid type: ", "found ").replace("invalid value: ", "found ");
-    KeyError::new(path, message)
+    let (found, expected) = message.split_once(", expected ").unwrap_or((message, ""));
+    let found = found.replace("invalid type: ", "found ").replace("invalid value: ", "found ");
+    let allowed = match expected {
+        "" => String::new(),
+        section if section.starts_with("struct") => "; allowed: a section".into(),
+        "a sequence" => "; allowed: a list".into(),
+        other => format!("; allowed: {other}"),
+    };
+    KeyError::new(path, found.replace("found map", "found a table") + &allowed)
 }
 
 /// "allowed: a, b, c", with a guess at what was meant.
@@ -85,7 +92,7 @@ pub(super) fn choices(found: &str, allowed: &[&str]) -> String {
         .map(|choice| (strsim::damerau_levenshtein(found, choice), choice))
         .min()
         .filter(|(distance, _)| *distance <= 2);
-    let list = allowed.join(", ");
+    let list = if allowed.is_empty() { "no further keys".into() } else { allowed.join(", ") };
     match closest {
         Some((_, choice)) => format!("did you mean {choice}? (allowed: {list})"),
         None => format!("allowed: {list}"),
@@ -116,10 +123,17 @@ pub(super) fn carry<E: serde::de::Error>(error: KeyError) -> E {
 /// A value as its writer would recognise it, with its kind.
 pub(super) fn show(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("the text \"{text}\""),
-        Value::Table(_) => format!("the table {value}"),
+        Value::String(text) => format!("the text \"{}\"", shortened(text)),
+        Value::Table(_) => format!("the table {}", shortened(&value.to_string())),
         Value::Array(items) if items.len() > 6 => format!("a list of {} entries", items.len()),
-        other => other.to_string(),
+        other => shortened(&other.to_string()),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
     }
 }
 

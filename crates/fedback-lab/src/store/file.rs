@@ -89,6 +89,11 @@ impl Location {
     }
 
     /// The path as the user gave it, for messages.
+    /// The file itself, links resolved.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     pub(super) fn shown(&self) -> PathBuf {
         self.shown.clone()
     }

@@ -32,26 +32,38 @@ pub struct Context {
     pub store: PathBuf,
     /// Set when the user asks to stop.
     pub stop: Arc<AtomicBool>,
+    /// Set while there is something to save before stopping.
+    running: Arc<AtomicBool>,
 }
 
+/// More threads than any machine has cores only wait for each other.
+const MOST_THREADS: usize = 1024;
+
 impl Context {
-    /// Sets up threads and the answer to Ctrl-C: stop at the next slice; at once the second time.
+    /// Sets up threads and the answer to Ctrl-C: a run stops at the next slice, and at once the
+    /// second time; anything else has nothing to save and stops at once.
     pub fn new(threads: Option<usize>, store: PathBuf, quiet: bool) -> Result<Self, Error> {
         if let Some(threads) = threads {
+            if threads > MOST_THREADS {
+                let why = format!("found {threads}; allowed: 1 to {MOST_THREADS}");
+                return Err(Error::input("--threads", why));
+            }
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .build_global()
                 .map_err(|error| Error::input("--threads", error))?;
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let flag = stop.clone();
+        let running = Arc::new(AtomicBool::new(false));
+        let (stopping, busy) = (stop.clone(), running.clone());
         ctrlc::set_handler(move || {
-            if flag.swap(true, Ordering::Relaxed) {
+            if stopping.swap(true, Ordering::Relaxed) || !busy.load(Ordering::Relaxed) {
+                crate::output::complain("interrupted");
                 std::process::exit(130);
             }
         })
         .map_err(|error| Error::Failed(format!("Ctrl-C cannot be listened to: {error}")))?;
-        Ok(Context { quiet, store, stop })
+        Ok(Context { quiet, store, stop, running })
     }
 
     /// Says something that is no error, unless asked not to.
@@ -59,6 +71,14 @@ impl Context {
         if !self.quiet {
             crate::output::complain(&format!("warning: {message}"));
         }
+    }
+
+    /// Does something that is saved before it is stopped.
+    fn saving<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.running.store(true, Ordering::Relaxed);
+        let done = work();
+        self.running.store(false, Ordering::Relaxed);
+        done
     }
 
     /// The store to write to; none with `--store none`.

@@ -65,12 +65,12 @@ pub fn run_one(
     resume: Option<Resume>,
 ) -> Result<Outcome, Error> {
     let mut progress = Progress::new(&label(plan), context.quiet);
-    match record {
+    context.saving(|| match record {
         Some((store, id)) => {
             experiment::run_recorded(plan, store, id, resume, &mut progress, &context.stop)
         }
         None => experiment::run_unrecorded(plan, &mut progress, &context.stop),
-    }
+    })
 }
 
 fn warn_without_stable_point(context: &Context, plan: &Plan) {
