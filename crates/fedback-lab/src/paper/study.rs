@@ -13,8 +13,8 @@ pub struct Studied {
     pub plan: Plan,
     /// What was simulated.
     pub run: Outcome,
-    /// What is expected.
-    pub exact: Outcome,
+    /// What is expected, where the problem is affine.
+    pub exact: Option<Outcome>,
 }
 
 /// One panel.
@@ -45,11 +45,15 @@ impl Study {
             .map(|point| Pair {
                 label: chart::label_of(&point.run.name, &point.run.set),
                 run: Some(&point.run),
-                exact: Some(&point.exact),
+                exact: point.exact.as_ref(),
             })
             .collect();
         let repetitions = self.points.first().map_or(0, |point| point.run.repetitions);
-        let subtitle = format!("mean of {repetitions} runs ± two standard errors; dashed: exact");
+        let exact = self.points.iter().any(|point| point.exact.is_some());
+        let subtitle = format!(
+            "mean of {repetitions} runs ± two standard errors{}",
+            if exact { "; dashed: exact" } else { "" }
+        );
         let mut figure = chart::chart(title, &subtitle, measurement, &pairs);
         let common = self.points.iter().map(Studied::last_step).min().unwrap_or(0) as f64;
         for series in &mut figure.series {
@@ -62,31 +66,36 @@ impl Study {
 }
 
 impl Studied {
-    /// The exact mean square distance, step by step.
+    /// What decides: exact expectations, and the mean of the runs where there are none.
+    fn decisive(&self) -> &Outcome {
+        self.exact.as_ref().unwrap_or(&self.run)
+    }
+
+    /// The mean square distance, step by step.
     pub fn distances(&self) -> Vec<(u64, f64)> {
-        let column = self.exact.curve.column(Measurement::Distance);
+        let column = self.decisive().curve.column(Measurement::Distance);
         column.into_iter().map(|(step, statistic)| (step, statistic.mean)).collect()
     }
 
     /// The last step recorded.
     pub fn last_step(&self) -> u64 {
-        self.exact.curve.points.last().map_or(0, |point| point.step)
+        self.decisive().curve.points.last().map_or(0, |point| point.step)
     }
 
-    /// The exact mean square distance at the last record up to `step`.
+    /// The mean square distance at the last record up to `step`.
     pub fn distance_at(&self, step: u64) -> f64 {
         let until = self.distances().into_iter().take_while(|(at, _)| *at <= step);
         until.last().map_or(f64::NAN, |(_, distance)| distance)
     }
 
-    /// The exact root mean square distance at the end, in units of the start's.
+    /// The root mean square distance at the end, in units of the start's.
     pub fn left_at_the_end(&self) -> f64 {
         let distances = self.distances();
         let (first, last) = (distances[0].1, distances[distances.len() - 1].1);
         (last / first).sqrt()
     }
 
-    /// The local step from which on the exact root mean square distance is below a tenth of the
+    /// The local step from which on the root mean square distance is below a tenth of the
     /// start's; infinite where it is not by the end.
     pub fn steps_to_a_tenth(&self) -> f64 {
         stays_below(&self.distances(), 0.01)

@@ -280,14 +280,14 @@ fn best_in_single_runs(study: &Study) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Variances ascending; in the means, then in the sensitivities.
+/// Little and much variance under each scheme; in the means, then in the sensitivities.
 pub(super) fn heterogeneity(studies: &[Study]) -> Vec<Claim> {
     let all = studies.iter().flat_map(|study| &study.points);
     let worst = all.map(Studied::left_at_the_end).fold(0.0, f64::max);
+    // Pairs of little and much variance, one pair a scheme.
     let effect = |study: &Study| {
         let ends: Vec<f64> = study.points.iter().map(Studied::left_at_the_end).collect();
-        let least = ends.iter().copied().fold(f64::INFINITY, f64::min);
-        ends.iter().copied().fold(0.0, f64::max) / least
+        ends.chunks_exact(2).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max)
     };
     let (means, sensitivities) = (effect(&studies[0]), effect(&studies[1]));
     let stable = studies[0].points[0].plan.stable_point.as_ref().map_or(f64::NAN, |s| s[0]);
@@ -315,12 +315,12 @@ pub(super) fn heterogeneity(studies: &[Study]) -> Vec<Claim> {
             },
             reason: format!(
                 "The clients disagree at the stable point by Var(m) + θ² Var(ε) with θ = {stable:.0}. \
-                 Over the variances tried the distance at the end varies by a factor of {means:.2} \
-                 with the means and of {sensitivities:.2} with the sensitivities."
+                 The larger variance multiplies the distance at the end by {means:.2} for the means \
+                 and by {sensitivities:.2} for the sensitivities."
             ),
             numbers: vec![
-                ("largest to smallest distance over Var(m)".into(), means),
-                ("largest to smallest distance over Var(eps)".into(), sensitivities),
+                ("distance at the end, large Var(m) to small".into(), means),
+                ("distance at the end, large Var(eps) to small".into(), sensitivities),
                 ("stable point".into(), stable),
             ],
         },
