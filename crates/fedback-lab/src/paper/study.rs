@@ -37,10 +37,19 @@ impl Study {
         }
     }
 
-    /// The panel's chart, over the local steps that all its runs make.
+    /// The runs grouped by batch size, in their order.
+    pub fn by_batch(&self) -> Vec<&[Studied]> {
+        self.points.chunk_by(|a, b| a.plan.protocol.batch == b.plan.protocol.batch).collect()
+    }
+
+    /// The chart of all runs.
     pub fn figure(&self, title: &str, measurement: Measurement) -> Figure {
-        let pairs: Vec<Pair<'_>> = self
-            .points
+        self.chart(&self.points, title, measurement)
+    }
+
+    /// A chart of some runs, over the local steps that all of them make.
+    pub fn chart(&self, points: &[Studied], title: &str, measurement: Measurement) -> Figure {
+        let pairs: Vec<Pair<'_>> = points
             .iter()
             .map(|point| Pair {
                 label: chart::label_of(&point.run.name, &point.run.set),
@@ -48,14 +57,14 @@ impl Study {
                 exact: point.exact.as_ref(),
             })
             .collect();
-        let repetitions = self.points.first().map_or(0, |point| point.run.repetitions);
-        let exact = self.points.iter().any(|point| point.exact.is_some());
+        let repetitions = points.first().map_or(0, |point| point.run.repetitions);
+        let exact = points.iter().any(|point| point.exact.is_some());
         let subtitle = format!(
             "mean of {repetitions} runs ± two standard errors{}",
             if exact { "; dashed: exact" } else { "" }
         );
         let mut figure = chart::chart(title, &subtitle, measurement, &pairs);
-        let common = self.points.iter().map(Studied::last_step).min().unwrap_or(0) as f64;
+        let common = points.iter().map(Studied::last_step).min().unwrap_or(0) as f64;
         for series in &mut figure.series {
             let kept = series.points.iter().take_while(|(step, _)| *step <= common).count();
             series.points.truncate(kept);
