@@ -1,9 +1,10 @@
 //! Experiments on reacting populations.
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
-//! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`] and [`solution`] are what
-//! theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
+//! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
+//! [`bounds`] are what theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
 
+pub mod bounds;
 pub mod chart;
 mod draw;
 pub mod error;

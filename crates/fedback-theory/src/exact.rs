@@ -132,9 +132,26 @@ impl<'a> ExactCurve<'a> {
 
     /// Closes one more round.
     pub fn advance(&mut self) {
+        self.advance_with(|_| ());
+    }
+
+    /// Closes one more round and returns the largest E|∇ℓ|² that a client met in it.
+    pub fn advance_watching_gradients(&mut self) -> f64 {
+        let mut largest: f64 = 0.0;
+        self.advance_with(|state| {
+            largest = largest.max(match state {
+                State::Scalars(scalars) => scalars.largest_gradient(),
+                State::Matrices(matrices) => matrices.largest_gradient(),
+            });
+        });
+        largest
+    }
+
+    fn advance_with(&mut self, mut before_step: impl FnMut(&State)) {
         let first = self.protocol.first_step(self.round).0;
         for step in first..first + self.protocol.local_steps as u64 {
             let size = self.protocol.step_size.at(Step(step));
+            before_step(&self.state);
             match &mut self.state {
                 State::Scalars(scalars) => scalars.step(size, self.protocol.deploy),
                 State::Matrices(matrices) => matrices.step(size, self.protocol.deploy),

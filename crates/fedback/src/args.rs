@@ -32,6 +32,8 @@ pub enum Command {
     Exact(SpecArgs),
     /// Where retraining settles, and the best that could be had
     Solve(SpecArgs),
+    /// The paper's theorems as numbers, as printed and as corrected
+    Bounds(BoundsArgs),
     /// List recorded runs, newest first
     Runs(RunsArgs),
     /// Go on with interrupted runs, to the same bits as if they had not been
@@ -58,6 +60,33 @@ pub struct SpecArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct BoundsArgs {
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    /// The free δ of the theorems (default: half of the largest valid one)
+    #[arg(long, value_name = "D")]
+    pub delta: Option<f64>,
+    /// σ of assumption A4 instead of the derived one
+    #[arg(long, value_name = "S")]
+    pub sigma: Option<f64>,
+    /// ς of assumption A5 instead of the derived one
+    #[arg(long, value_name = "V")]
+    pub varsigma: Option<f64>,
+    /// μ of assumption A1 instead of the derived one
+    #[arg(long, value_name = "M")]
+    pub mu: Option<f64>,
+    /// L of assumption A2 instead of the derived one
+    #[arg(long, value_name = "L")]
+    pub smoothness: Option<f64>,
+    /// Squared distance to reach (default: 1% of the start's)
+    #[arg(long, value_name = "A")]
+    pub accuracy: Option<f64>,
+    /// What a communication costs, in local steps (default: 1)
+    #[arg(long, value_name = "C")]
+    pub communication_cost: Option<f64>,
 }
 
 #[derive(Args)]

@@ -68,6 +68,18 @@ impl Matrices {
         }
     }
 
+    /// max E|∇ℓ_i|² at the clients' own θ, batches and scales included.
+    pub(super) fn largest_gradient(&self) -> f64 {
+        let square = |i: usize| {
+            let stay = DMatrix::identity(self.shared.nrows(), self.shared.nrows()) - &self.shift[i];
+            let covariance = &self.a[i] * &self.shared * self.a[i].transpose() + &self.q[i];
+            let mean = &stay * &self.u[i] - &self.drive[i];
+            let spread = &stay * covariance * stay.transpose() + &self.noise[i];
+            self.scale[i] * self.scale[i] * (mean.norm_squared() + spread.trace())
+        };
+        (0..self.u.len()).map(square).fold(0.0, f64::max)
+    }
+
     pub(super) fn aggregate(&mut self, how: &Aggregation<'_>, centre: &[f64]) -> f64 {
         let clients = self.u.len();
         let dim = centre.len();

@@ -71,6 +71,22 @@ impl Scalars {
         }
     }
 
+    /// max E|∇ℓ_i|² at the clients' own θ, batches and scales included.
+    pub(super) fn largest_gradient(&self) -> f64 {
+        let square = |k: usize| {
+            let stay = 1.0 - self.sensitivity[k];
+            let variance = self.a[k] * self.a[k] * self.shared[k % self.dim] + self.q[k];
+            let mean = stay * self.u[k] - self.drive[k];
+            mean * mean + stay * stay * variance + self.noise[k]
+        };
+        (0..self.scale.len())
+            .map(|i| {
+                let own: f64 = (i * self.dim..(i + 1) * self.dim).map(square).sum();
+                self.scale[i] * self.scale[i] * own
+            })
+            .fold(0.0, f64::max)
+    }
+
     /// Folds the round and returns the consensus error just before.
     pub(super) fn aggregate(&mut self, how: &Aggregation<'_>, centre: &[f64]) -> f64 {
         let mut consensus = 0.0;

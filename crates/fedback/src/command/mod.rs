@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod bounds;
 pub mod compare;
 pub mod exact;
 pub mod export;

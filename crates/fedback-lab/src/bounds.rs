@@ -1,0 +1,211 @@
+//! The paper's guarantees for a plan: constants, bounds, the law of large t.
+
+use fedback_core::protocol::{Scheme, StepSize};
+use fedback_theory::asymptotic::{LargeTime, large_time};
+use fedback_theory::bounds::{Bound, Bounds, Value};
+use fedback_theory::constants::{Constant, Constants};
+use fedback_theory::stable;
+use serde_json::{Map, Value as Json, json};
+
+use crate::plan::Plan;
+
+/// What the user says instead of what would be derived.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// δ.
+    pub delta: Option<f64>,
+    /// σ.
+    pub sigma: Option<f64>,
+    /// ς.
+    pub varsigma: Option<f64>,
+    /// μ.
+    pub mu: Option<f64>,
+    /// L.
+    pub smoothness: Option<f64>,
+    /// ε of T_ε, a squared distance; 1% of Δ₀ if left out.
+    pub accuracy: Option<f64>,
+    /// C, in local steps.
+    pub communication_cost: Option<f64>,
+}
+
+/// The answer of `fedback bounds`.
+#[derive(Clone, Debug)]
+pub struct Guarantees {
+    /// The theorem of the plan's scheme.
+    pub theorem: &'static str,
+    /// The constants of the assumptions.
+    pub constants: Constants,
+    /// The bounds.
+    pub bounds: Bounds,
+    /// The law of large t under the plan's own steps.
+    pub asymptotic: Result<LargeTime, String>,
+    /// ε of T_ε.
+    pub accuracy: Option<f64>,
+    /// C.
+    pub communication_cost: f64,
+    /// E.
+    pub local_steps: u64,
+    /// The plan's own step size.
+    pub step_size: StepSize,
+}
+
+/// What reaching an accuracy costs by a bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// T_ε = υ/ε − γ.
+    pub steps: f64,
+    /// 2⌊T_ε/E⌋: up and down.
+    pub communications: f64,
+    /// T_ε + C · T_ε/E, in local steps.
+    pub total_time: f64,
+}
+
+impl Guarantees {
+    /// The guarantees of a plan.
+    pub fn of(plan: &Plan, overrides: &Overrides) -> Self {
+        let (federation, protocol) = (&plan.federation, &plan.protocol);
+        let stable_point =
+            plan.stable_point.clone().or_else(|| stable::stable_point(federation, &plan.start));
+        let point = stable_point.as_deref();
+        let mut constants = Constants::of(federation, protocol, &plan.start, point);
+        for (place, given) in [
+            (&mut constants.mu, overrides.mu),
+            (&mut constants.smoothness, overrides.smoothness),
+            (&mut constants.sigma, overrides.sigma),
+            (&mut constants.varsigma, overrides.varsigma),
+        ] {
+            if let Some(value) = given {
+                *place = Constant::given(value);
+            }
+        }
+        let rounds = plan.spec.rounds.0;
+        let bounds = Bounds::new(
+            federation,
+            protocol,
+            &plan.start,
+            point,
+            &constants,
+            overrides.delta,
+            rounds,
+        );
+        let percent = constants.delta_0.value.filter(|far| *far > 0.0).map(|far| far / 100.0);
+        Guarantees {
+            theorem: match protocol.scheme {
+                Scheme::Full => "Theorem 3.1",
+                Scheme::WithReplacement { .. } => "Theorem 3.2",
+                Scheme::WithoutReplacement { .. } => "Theorem 3.3",
+            },
+            asymptotic: large_time(federation, protocol, point),
+            accuracy: overrides.accuracy.or(percent),
+            communication_cost: overrides.communication_cost.unwrap_or(1.0),
+            local_steps: protocol.local_steps as u64,
+            step_size: protocol.step_size,
+            constants,
+            bounds,
+        }
+    }
+
+    /// What a bound says that the accuracy costs.
+    pub fn cost(&self, bound: &Bound) -> Option<Cost> {
+        let (steps, e) = (bound.steps_to(self.accuracy?)?, self.local_steps as f64);
+        Some(Cost {
+            steps,
+            communications: 2.0 * (steps / e).floor(),
+            total_time: steps + self.communication_cost * steps / e,
+        })
+    }
+
+    /// Every constant that one version does not have, with the reason.
+    pub fn undefined(&self) -> Vec<(&'static str, String)> {
+        let (printed, corrected) = (self.bounds.printed.entries(), self.bounds.corrected.entries());
+        let both = printed.into_iter().zip(corrected);
+        both.filter_map(|((key, printed), (_, corrected))| match (printed, corrected) {
+            (Ok(_), Ok(_)) => None,
+            (Err(why), Ok(_)) => Some((key, format!("as printed: {why}"))),
+            (Ok(_), Err(why)) => Some((key, format!("as corrected: {why}"))),
+            (Err(one), Err(other)) if one == other => Some((key, one.clone())),
+            (Err(one), Err(other)) => {
+                Some((key, format!("as printed: {one}; as corrected: {other}")))
+            }
+        })
+        .collect()
+    }
+
+    /// The constants of the assumptions under their keys.
+    pub fn constants(&self) -> [(&'static str, &Constant); 7] {
+        let c = &self.constants;
+        [
+            ("mu", &c.mu),
+            ("smoothness", &c.smoothness),
+            ("average_sensitivity", &c.average_sensitivity),
+            ("largest_sensitivity", &c.largest_sensitivity),
+            ("sigma", &c.sigma),
+            ("varsigma", &c.varsigma),
+            ("delta_0", &c.delta_0),
+        ]
+    }
+
+    /// The object of the JSON contract.
+    pub fn to_json(&self) -> Json {
+        let constants = self.constants().map(|(key, constant)| {
+            let origin = constant.origin.as_str();
+            (key, json!({"value": constant.value, "origin": origin, "how": constant.how}))
+        });
+        let undefined = self.undefined().into_iter().map(|(key, why)| (key, json!(why)));
+        let cost = |bound: &Bound| {
+            self.cost(bound).map(|cost| {
+                json!({
+                    "steps": cost.steps,
+                    "communications": cost.communications,
+                    "total_time": cost.total_time,
+                })
+            })
+        };
+        let Bounds { printed, corrected, alternative, .. } = &self.bounds;
+        json!({
+            "delta": self.bounds.delta,
+            "printed": numbers(printed),
+            "corrected": numbers(corrected),
+            "undefined": object(undefined),
+            "theorem": self.theorem,
+            "constants": object(constants),
+            "sensitivities": self.constants.sensitivities,
+            "steps_to_accuracy": {
+                "accuracy": self.accuracy,
+                "communication_cost": self.communication_cost,
+                "printed": cost(printed),
+                "corrected": cost(corrected),
+            },
+            "own_step": {
+                "covered": self.bounds.own_step.is_ok(),
+                "reason": self.bounds.own_step.as_ref().err(),
+                "upsilon": number(&self.bounds.own_step),
+            },
+            "alternative": {
+                "beta": alternative.step.as_ref().ok().map(|step| step.0),
+                "gamma": alternative.step.as_ref().ok().map(|step| step.1),
+                "gradient_bound": number(&alternative.gradient_bound),
+                "upsilon_printed": number(&alternative.printed),
+                "upsilon_corrected": number(&alternative.corrected),
+                "reason": alternative.corrected.as_ref().err(),
+            },
+            "asymptotic": {
+                "limit": self.asymptotic.as_ref().ok().map(|law| law.distance),
+                "mean_limit": self.asymptotic.as_ref().ok().and_then(|law| law.mean.clone()),
+                "reason": self.asymptotic.as_ref().err(),
+            },
+        })
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_ref().ok().copied()
+}
+
+fn numbers(bound: &Bound) -> Json {
+    object(bound.entries().map(|(key, value)| (key, json!(number(value)))))
+}
+
+fn object<'a>(pairs: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
+    Json::Object(pairs.into_iter().map(|(key, value)| (key.into(), value)).collect::<Map<_, _>>())
+}

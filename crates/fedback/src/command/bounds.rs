@@ -1,0 +1,151 @@
+//! `fedback bounds SPEC`.
+
+use fedback::lab::bounds::{Guarantees, Overrides};
+use fedback::lab::error::Error;
+use fedback::lab::plan::Plan;
+use fedback::theory::bounds::{Bound, Value as Number};
+use serde_json::{Value, json};
+
+use super::label;
+use crate::args::BoundsArgs;
+use crate::output::{self, short, table};
+
+pub fn run(args: BoundsArgs) -> Result<(), Error> {
+    let overrides = overrides(&args)?;
+    let experiment = super::experiment(&args.spec)?;
+    let of = |plan| (plan, Guarantees::of(plan, &overrides));
+    let all: Vec<(&Plan, Guarantees)> = experiment.plans.iter().map(of).collect();
+    if !args.spec.json {
+        let texts: Vec<String> = all.iter().map(|(plan, found)| text(plan, found)).collect();
+        return output::print(&texts.join("\n"));
+    }
+    let json = match all.as_slice() {
+        [(_, only)] if !experiment.swept => only.to_json(),
+        _ => {
+            let points = all.iter().map(|(plan, found)| {
+                let mut object = serde_json::Map::new();
+                object.insert("set".into(), Value::Object(plan.set.clone()));
+                if let Value::Object(rest) = found.to_json() {
+                    object.extend(rest);
+                }
+                Value::Object(object)
+            });
+            json!({ "format": 1, "points": points.collect::<Vec<_>>() })
+        }
+    };
+    output::print_json(&json)
+}
+
+fn overrides(args: &BoundsArgs) -> Result<Overrides, Error> {
+    let checked = |option: &str, value: Option<f64>, zero: bool| match value {
+        Some(value) if !value.is_finite() || value < 0.0 || (value == 0.0 && !zero) => {
+            let allowed = if zero { "0 or more" } else { "above 0" };
+            Err(Error::input(option, format!("found {value}; allowed: a number {allowed}")))
+        }
+        _ => Ok(value),
+    };
+    Ok(Overrides {
+        delta: checked("--delta", args.delta, false)?,
+        sigma: checked("--sigma", args.sigma, true)?,
+        varsigma: checked("--varsigma", args.varsigma, true)?,
+        mu: checked("--mu", args.mu, false)?,
+        smoothness: checked("--smoothness", args.smoothness, false)?,
+        accuracy: checked("--accuracy", args.accuracy, false)?,
+        communication_cost: checked("--communication-cost", args.communication_cost, true)?,
+    })
+}
+
+/// What each constant is for, and the errata (docs/errata.md) in which the versions differ.
+const NOTES: [(&str, &str); 15] = [
+    ("mu_tilde", "what is left of strong convexity; erratum 4 if scaled"),
+    ("c1", "weighs the consensus error; free alpha where no client reacts"),
+    ("c2", "second-order terms"),
+    ("c3", "growth of the consensus error"),
+    ("c4", "c5/(3 delta_0); corrected: D = max(delta_0, 1) for delta_0"),
+    ("c5", "source of the consensus error; corrected: D for delta_0"),
+    ("c6", "of local_steps"),
+    ("c7", "alternative theorems; erratum 3"),
+    ("c8", "alternative theorem, with replacement"),
+    ("c9", "alternative theorem, without replacement"),
+    ("eta0", "printed: cap on the first step; corrected: beta/gamma"),
+    ("B", "error added a step; B1, B2 when sampling, erratum 2"),
+    ("beta", "2/mu_tilde"),
+    ("gamma", "errata 1 and 8"),
+    ("upsilon", "the bound is upsilon/(gamma + t)"),
+];
+
+fn text(plan: &Plan, found: &Guarantees) -> String {
+    let mut text = format!("{} · {}, assumptions A1 to A5\n", label(plan), found.theorem);
+    let words = |values: [&str; 4]| values.map(String::from).to_vec();
+    let rows: Vec<Vec<String>> = found
+        .constants()
+        .into_iter()
+        .map(|(key, constant)| {
+            let value = constant.value.map_or("–".into(), short);
+            vec![key.into(), value, constant.origin.as_str().into(), constant.how.clone()]
+        })
+        .collect();
+    text.push_str(&table(&words(["constant", "value", "origin", "how"]), &rows));
+    let delta = found.bounds.delta.map_or("–".into(), short);
+    text.push_str(&format!("\n  delta {delta}\n"));
+    let show = |value: &Number| value.as_ref().map_or("–".into(), |number| short(*number));
+    let (printed, corrected) = (&found.bounds.printed, &found.bounds.corrected);
+    let mut rows: Vec<Vec<String>> = printed
+        .entries()
+        .into_iter()
+        .zip(corrected.entries())
+        .zip(NOTES)
+        .map(|(((key, printed), (_, corrected)), (_, note))| {
+            vec![key.into(), show(printed), show(corrected), note.into()]
+        })
+        .collect();
+    rows.extend(costs(found, printed, corrected));
+    text.push_str(&table(&words(["", "printed", "corrected", ""]), &rows));
+    for (key, why) in found.undefined() {
+        text.push_str(&format!("  no {key}: {why}\n"));
+    }
+    text.push('\n');
+    text.push_str(&match &found.bounds.own_step {
+        Ok(upsilon) => {
+            let upsilon = short(*upsilon);
+            format!("  the spec's own step size is covered: upsilon {upsilon}\n")
+        }
+        Err(why) => format!("  the spec's own step size is not covered: {why}\n"),
+    });
+    let alternative = &found.bounds.alternative;
+    text.push_str(&match (&alternative.step, &alternative.corrected) {
+        (Ok((beta, gamma)), Ok(corrected)) => format!(
+            "  alternative theorem at {}/(t + {}), G {}: upsilon {} printed, {} corrected \
+             (errata 3, 5, 6)\n",
+            short(*beta),
+            short(*gamma),
+            show(&alternative.gradient_bound),
+            show(&alternative.printed),
+            short(*corrected)
+        ),
+        (Err(why), _) | (_, Err(why)) => format!("  no alternative theorem: {why}\n"),
+    });
+    text.push_str(&match &found.asymptotic {
+        Ok(law) => format!(
+            "  under the spec's own steps (t + gamma) · E|θ − θ^PS|² tends to {}\n",
+            short(law.distance)
+        ),
+        Err(why) => format!("  no law of large t: {why}\n"),
+    });
+    text
+}
+
+fn costs(found: &Guarantees, printed: &Bound, corrected: &Bound) -> Vec<Vec<String>> {
+    let Some(accuracy) = found.accuracy else { return Vec::new() };
+    let (printed, corrected) = (found.cost(printed), found.cost(corrected));
+    let row = |key: &str, of: fn(&fedback::lab::bounds::Cost) -> f64, note: String| {
+        let show = |cost: &Option<_>| cost.as_ref().map_or("–".into(), |cost| short(of(cost)));
+        vec![key.into(), show(&printed), show(&corrected), note]
+    };
+    let cost = short(found.communication_cost);
+    vec![
+        row("steps", |c| c.steps, format!("to a squared distance of {}", short(accuracy))),
+        row("communications", |c| c.communications, "2 · floor(steps/local_steps)".into()),
+        row("total_time", |c| c.total_time, format!("a communication costs {cost} steps")),
+    ]
+}
