@@ -5,14 +5,16 @@
 //! anywhere: change a spec and it changes.
 
 mod study;
+mod theory;
 mod verdicts;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
+use crate::figure::Figure;
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::report::{Report, Section};
+use crate::report::{Claim, Report, Section};
 use crate::spec::Document;
 
 pub use study::{Studied, Study};
@@ -25,7 +27,20 @@ pub struct PaperFigure {
     text: &'static str,
     /// File names and contents of its specs, one panel each.
     specs: &'static [(&'static str, &'static str)],
-    claims: fn(&[Study]) -> Vec<crate::report::Claim>,
+    panels: fn(&[Study], &str) -> Vec<(String, Figure)>,
+    claims: fn(&[Study]) -> Vec<Claim>,
+}
+
+/// One panel a spec: the distance to the stable point.
+fn distances(studies: &[Study], title: &str) -> Vec<(String, Figure)> {
+    let panel = |study: &Study| {
+        let title = match studies.len() {
+            1 => title.to_string(),
+            _ => format!("{title}: {}", study.caption()),
+        };
+        (study.name.to_string(), study.figure(&title, Measurement::Distance))
+    };
+    studies.iter().map(panel).collect()
 }
 
 macro_rules! spec {
@@ -42,6 +57,7 @@ pub const FIGURES: &[PaperFigure] = &[
         text: "The Gaussian problem with full participation, K clients with replacement (scheme I) \
                and K without (scheme II).",
         specs: &[spec!("convergence")],
+        panels: distances,
         claims: verdicts::convergence,
     },
     PaperFigure {
@@ -49,6 +65,7 @@ pub const FIGURES: &[PaperFigure] = &[
         title: "Impact of the number of local steps E",
         text: "E = 1, 5, 10, 20, 50 at K = 20, over the same number of local steps.",
         specs: &[spec!("local-steps-with-replacement"), spec!("local-steps-without-replacement")],
+        panels: distances,
         claims: verdicts::local_steps,
     },
     PaperFigure {
@@ -56,6 +73,7 @@ pub const FIGURES: &[PaperFigure] = &[
         title: "Impact of the cohort size K",
         text: "K = 5 to 25 at E = 5; without replacement K = 25 is full participation.",
         specs: &[spec!("cohort-with-replacement"), spec!("cohort-without-replacement")],
+        panels: distances,
         claims: verdicts::cohort,
     },
     PaperFigure {
@@ -63,6 +81,7 @@ pub const FIGURES: &[PaperFigure] = &[
         title: "Heterogeneity in the data and in the reaction",
         text: "More variance over clients in the means, and in the sensitivities.",
         specs: &[spec!("heterogeneity-mean"), spec!("heterogeneity-sensitivity")],
+        panels: distances,
         claims: verdicts::heterogeneity,
     },
     PaperFigure {
@@ -70,6 +89,7 @@ pub const FIGURES: &[PaperFigure] = &[
         title: "A constant learning rate",
         text: "Steps of 0.02 at E = 10, beside E = 1 and a decaying step.",
         specs: &[spec!("constant-step")],
+        panels: distances,
         claims: verdicts::constant_step,
     },
     PaperFigure {
@@ -78,7 +98,17 @@ pub const FIGURES: &[PaperFigure] = &[
         text: "Var(p) = 0.01 and steps of 5/(t + 10000): the printed rule, and what else could be done \
                at the same steps.",
         specs: &[spec!("unequal-weights")],
+        panels: distances,
         claims: verdicts::unequal_weights,
+    },
+    PaperFigure {
+        id: "theory",
+        title: "Measured against theory",
+        text: "What is simulated, what is expected exactly, the law of large t, and the bounds of \
+               theorems 3.1 to 3.3 as printed and as corrected.",
+        specs: &[spec!("convergence")],
+        panels: theory::panels,
+        claims: theory::claims,
     },
 ];
 
@@ -111,13 +141,6 @@ impl PaperFigure {
 
     /// The part of the report about this figure.
     pub fn section(&self, studies: &[Study]) -> Section {
-        let figures = studies.iter().map(|study| {
-            let title = match studies.len() {
-                1 => self.title.to_string(),
-                _ => format!("{}: {}", self.title, study.caption()),
-            };
-            (study.name.to_string(), study.figure(&title, Measurement::Distance))
-        });
         let curves = studies.iter().flat_map(|study| {
             study.points.iter().enumerate().flat_map(move |(k, point)| {
                 let name = format!("{}-{}", study.name, k + 1);
@@ -130,7 +153,7 @@ impl PaperFigure {
             id: self.id.into(),
             title: self.title.into(),
             text: self.text.into(),
-            figures: figures.collect(),
+            figures: (self.panels)(studies, self.title),
             claims: (self.claims)(studies),
             curves: curves.collect(),
         }

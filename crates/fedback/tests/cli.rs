@@ -486,6 +486,10 @@ fn the_paper_is_reproduced_and_judged() {
         ("scheme-2-not-monotone-in-k", "does not hold"),
         ("constant-step-fails", "holds"),
         ("scheme-2-fails-with-unequal-weights", "holds only where iterates"),
+        ("rate-one-over-t", "holds"),
+        ("bounds-hold", "holds"),
+        ("b-almost-constant", "holds only where all clients"),
+        ("steps-fall-with-k", "holds only where the bounds are corrected"),
     ] {
         assert!(verdict(id).starts_with(expected), "{id}: {}", verdict(id));
     }
@@ -494,7 +498,7 @@ fn the_paper_is_reproduced_and_judged() {
     // Self-contained: the only addresses are those of XML namespaces.
     let addresses = page.matches("http").count();
     assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count());
-    assert_eq!(page.matches("<svg").count(), 9);
+    assert_eq!(page.matches("<svg").count(), 12);
     let unknown = folder.run(&["reproduce", "figure-7"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("convergence"));
