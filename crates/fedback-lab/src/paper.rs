@@ -10,11 +10,10 @@ mod verdicts;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::figure::Figure;
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::report::{Claim, Report, Section};
+use crate::report::{Claim, Panel, Report, Section};
 use crate::spec::Document;
 
 pub use study::{Studied, Study};
@@ -27,12 +26,12 @@ pub struct PaperFigure {
     text: &'static str,
     /// File names and contents of its specs, one panel each.
     specs: &'static [(&'static str, &'static str)],
-    panels: fn(&[Study], &str) -> Vec<(String, Figure)>,
+    panels: fn(&[Study], &str) -> Vec<Panel>,
     claims: fn(&[Study]) -> Vec<Claim>,
 }
 
 /// One panel a spec: the distance to the stable point.
-fn distances(studies: &[Study], title: &str) -> Vec<(String, Figure)> {
+fn distances(studies: &[Study], title: &str) -> Vec<Panel> {
     let panel = |study: &Study| {
         let title = match studies.len() {
             1 => title.to_string(),

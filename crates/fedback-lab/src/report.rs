@@ -54,6 +54,9 @@ pub struct Claim {
     pub numbers: Vec<(String, f64)>,
 }
 
+/// A figure with its file name, without ending.
+pub type Panel = (String, Figure);
+
 /// One part of a report.
 #[derive(Clone, Debug)]
 pub struct Section {
@@ -63,8 +66,8 @@ pub struct Section {
     pub title: String,
     /// What is shown, in a sentence or two.
     pub text: String,
-    /// File names without ending, with their figures.
-    pub figures: Vec<(String, Figure)>,
+    /// Its figures.
+    pub figures: Vec<Panel>,
     /// What is claimed of them.
     pub claims: Vec<Claim>,
     /// File names without ending, with curves as CSV.

@@ -10,13 +10,13 @@ use crate::bounds::{Guarantees, Overrides};
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::measure::Measurement;
 use crate::plan::Plan;
-use crate::report::{Claim, Verdict};
+use crate::report::{Claim, Panel, Verdict};
 
 /// How far exact curves are followed, in local steps: to where the law of large t is visible.
 const HORIZON: u64 = 1_000_000;
 
 /// One panel a scheme, both axes logarithmic.
-pub(super) fn panels(studies: &[Study], title: &str) -> Vec<(String, Figure)> {
+pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
     let points = &studies[0].points;
     points
         .iter()
@@ -180,11 +180,6 @@ fn looseness(points: &[Studied]) -> Claim {
 /// What section 3.4 says of B, T_ε, E and K.
 fn constants(points: &[Studied]) -> Vec<Claim> {
     let [full, first, second] = points else { return Vec::new() };
-    let with = |point: &Studied, change: &dyn Fn(&mut Protocol)| {
-        let mut plan = point.plan.clone();
-        change(&mut plan.protocol);
-        Guarantees::of(&plan, &Overrides::default())
-    };
     let local_steps = [2usize, 5, 10, 20, 50];
     let mut numbers = Vec::new();
     let spread: Vec<f64> = points
@@ -192,7 +187,7 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         .map(|point| {
             let values: Vec<f64> = local_steps
                 .iter()
-                .filter_map(|&e| with(point, &|p| p.local_steps = e).bounds.printed.b.ok())
+                .filter_map(|&e| with(point, |p| p.local_steps = e).bounds.printed.b.ok())
                 .collect();
             let largest = values.iter().copied().fold(0.0, f64::max);
             let ratio = largest / values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -225,13 +220,17 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         reason: "The constants as printed; the exact expectations agree with the order.".into(),
         numbers: vec![("B1".into(), b1), ("B2".into(), b2), ("B, full".into(), b(full))],
     };
-    vec![almost_constant, order, fewer_with_k(first, &with)]
+    vec![almost_constant, order, fewer_with_k(first)]
 }
 
-fn fewer_with_k(
-    point: &Studied,
-    with: &dyn Fn(&Studied, &dyn Fn(&mut Protocol)) -> Guarantees,
-) -> Claim {
+/// The guarantees of a run whose protocol is changed.
+fn with(point: &Studied, change: impl Fn(&mut Protocol)) -> Guarantees {
+    let mut plan = point.plan.clone();
+    change(&mut plan.protocol);
+    Guarantees::of(&plan, &Overrides::default())
+}
+
+fn fewer_with_k(point: &Studied) -> Claim {
     let sizes = [5usize, 10, 20];
     let mut numbers = Vec::new();
     let mut steps = |version: &str| -> Vec<f64> {
@@ -239,7 +238,7 @@ fn fewer_with_k(
             .iter()
             .map(|&cohort| {
                 let change = |p: &mut Protocol| p.scheme = Scheme::WithReplacement { cohort };
-                let found = with(point, &change);
+                let found = with(point, change);
                 let bound = match version {
                     "printed" => &found.bounds.printed,
                     _ => &found.bounds.corrected,
