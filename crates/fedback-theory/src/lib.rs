@@ -2,9 +2,10 @@
 //!
 //! [`stable`] finds the point that retraining settles at, [`optimal`] the best that could be had,
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
-//! to which errors shrink. Nothing here samples, and nothing here sees the engine: that the two
+//! to which errors shrink, [`degeneracy`] whether the reaction matters at all. Nothing here samples, and nothing here sees the engine: that the two
 //! agree is a fact to be tested.
 
+pub mod degeneracy;
 pub mod exact;
 pub mod limit;
 mod newton;
