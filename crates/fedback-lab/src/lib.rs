@@ -5,6 +5,7 @@
 //! theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
 
 pub mod chart;
+pub mod credit;
 mod draw;
 pub mod error;
 pub mod event;

@@ -41,6 +41,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Put recorded runs side by side: one table, one figure
     Compare(CompareArgs),
+    /// Get a table that specs know by name
+    Data(DataArgs),
     /// Print the JSON schema of specs
     Schema,
     /// Write a commented spec to start from
@@ -112,6 +114,26 @@ pub struct CompareArgs {
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct DataArgs {
+    /// The table
+    #[arg(value_enum)]
+    pub table: KnownTable,
+    /// Take it from a file instead of fetching it: cs-training.csv, an archive with it, or the
+    /// whynot wheel
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum KnownTable {
+    /// The paper's credit data: the training table of Kaggle's GiveMeSomeCredit
+    Credit,
 }
 
 #[derive(Args)]

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod compare;
+pub mod data;
 pub mod exact;
 pub mod export;
 pub mod new;
