@@ -6,6 +6,7 @@
 
 pub mod bounds;
 pub mod chart;
+pub mod credit;
 mod draw;
 pub mod error;
 pub mod event;

@@ -4,6 +4,7 @@
 //! paper makes of it is decided by the numbers of that very run. No verdict is written down
 //! anywhere: change a spec and it changes.
 
+mod credit;
 mod study;
 mod theory;
 mod verdicts;
@@ -28,6 +29,9 @@ pub struct PaperFigure {
     specs: &'static [(&'static str, &'static str)],
     panels: fn(&[Study], &str) -> Vec<Panel>,
     claims: fn(&[Study]) -> Vec<Claim>,
+    /// Rounds and rounds between records of a quick reproduction, where repetitions alone do not
+    /// make it quick.
+    quick_rounds: Option<(u64, u64)>,
 }
 
 /// One panel a spec: the distance to the stable point.
@@ -58,6 +62,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("convergence")],
         panels: distances,
         claims: verdicts::convergence,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "local-steps",
@@ -66,6 +71,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("local-steps-with-replacement"), spec!("local-steps-without-replacement")],
         panels: distances,
         claims: verdicts::local_steps,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "cohort",
@@ -74,6 +80,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("cohort-with-replacement"), spec!("cohort-without-replacement")],
         panels: distances,
         claims: verdicts::cohort,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "heterogeneity",
@@ -82,6 +89,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("heterogeneity-mean"), spec!("heterogeneity-sensitivity")],
         panels: distances,
         claims: verdicts::heterogeneity,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "constant-step",
@@ -90,6 +98,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("constant-step")],
         panels: distances,
         claims: verdicts::constant_step,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "unequal-weights",
@@ -99,6 +108,7 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("unequal-weights")],
         panels: distances,
         claims: verdicts::unequal_weights,
+        quick_rounds: None,
     },
     PaperFigure {
         id: "theory",
@@ -108,6 +118,17 @@ pub const FIGURES: &[PaperFigure] = &[
         specs: &[spec!("convergence")],
         panels: theory::panels,
         claims: theory::claims,
+        quick_rounds: None,
+    },
+    PaperFigure {
+        id: "credit",
+        title: "Credit scores",
+        text: "Applicants who change what a scoring rule looks at: a logistic model for ten clients, \
+               five runs, batches of 1, 4 and 16, from zeros and from the stable point.",
+        specs: &[spec!("credit"), spec!("credit-from-stable")],
+        panels: credit::panels,
+        claims: credit::claims,
+        quick_rounds: Some((2_000, 40)),
     },
 ];
 
@@ -123,6 +144,17 @@ pub fn figure(id: &str) -> Result<&'static PaperFigure, Error> {
 const QUICK_REPETITIONS: u64 = 10;
 
 impl PaperFigure {
+    /// What has to be fetched first, in words, where something has.
+    pub fn missing(&self) -> Option<String> {
+        let needs_credit = self.specs.iter().any(|(_, text)| text.contains("source = \"credit\""));
+        (needs_credit && !crate::credit::is_there()).then(|| {
+            format!(
+                "{} is left out: its data are not here; get them with `fedback data credit`",
+                self.id
+            )
+        })
+    }
+
     /// The plans of each panel.
     pub fn plans(&self, quick: bool) -> Result<Vec<(&'static str, Vec<Plan>)>, Error> {
         self.specs
@@ -130,7 +162,10 @@ impl PaperFigure {
             .map(|(name, text)| {
                 let mut document =
                     Document::parse(text, &format!("experiments/paper/{name}.toml"))?;
-                if quick {
+                if let (true, Some((rounds, every))) = (quick, self.quick_rounds) {
+                    document.set(&format!("rounds={rounds}"))?;
+                    document.set(&format!("measure.every={every}"))?;
+                } else if quick {
                     document.set(&format!("repetitions={QUICK_REPETITIONS}"))?;
                 }
                 Ok((*name, Experiment::new(&document)?.plans))

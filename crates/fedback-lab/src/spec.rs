@@ -21,7 +21,7 @@ pub use algorithm::{
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
     Base, BestResponse, GaussianBase, LocationResponse, Loss, Missing, NamedWeights, Partition,
-    Penalty, Problem, Response, TableBase, Weights,
+    Penalty, Problem, Response, Source, TableBase, Weights,
 };
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
 

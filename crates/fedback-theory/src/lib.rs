@@ -3,13 +3,15 @@
 //! [`stable`] finds the point that retraining settles at, [`optimal`] the best that could be had,
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
 //! to which errors shrink, [`asymptotic`] the law of large t, [`bounds`] the paper's theorems as
-//! numbers, from the [`constants`] of its assumptions. Nothing here samples, and nothing here sees
-//! the engine: that the two agree is a fact to be tested.
+//! numbers, from the [`constants`] of its assumptions, [`degeneracy`] whether a reaction matters at
+//! all. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
+//! tested.
 
 pub mod alternative;
 pub mod asymptotic;
 pub mod bounds;
 pub mod constants;
+pub mod degeneracy;
 pub mod exact;
 pub mod limit;
 mod newton;

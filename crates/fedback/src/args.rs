@@ -44,6 +44,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Redraw the paper's figures and judge its claims
     Reproduce(ReproduceArgs),
+    /// Get a table that specs know by name
+    Data(DataArgs),
     /// Print the JSON schema of specs
     Schema,
     /// Write a commented spec to start from
@@ -167,6 +169,26 @@ impl Default for ReproduceArgs {
     fn default() -> Self {
         ReproduceArgs { figures: Vec::new(), out: REPORT.into(), quick: false, json: false }
     }
+}
+
+#[derive(Args)]
+pub struct DataArgs {
+    /// The table
+    #[arg(value_enum)]
+    pub table: KnownTable,
+    /// Take it from a file instead of fetching it: cs-training.csv, an archive with it, or the
+    /// whynot wheel
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum KnownTable {
+    /// The paper's credit data: the training table of Kaggle's GiveMeSomeCredit
+    Credit,
 }
 
 #[derive(Args)]

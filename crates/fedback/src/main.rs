@@ -40,6 +40,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Resume(args)) => command::resume::run(&context, args),
         Some(Command::Export(args)) => command::export::run(&context, args),
         Some(Command::Compare(args)) => command::compare::run(&context, args),
+        Some(Command::Data(args)) => command::data::run(&context, args),
         Some(Command::Schema) => command::schema::run(),
         Some(Command::New(args)) => command::new::run(args),
     }

@@ -84,7 +84,9 @@ impl Folder {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-        command.args(args).current_dir(self.path());
+        // No cache: what a user has fetched must not decide what a test sees.
+        let cache = self.path().join("no-cache");
+        command.args(args).current_dir(self.path()).env("XDG_CACHE_HOME", cache);
         command
     }
 

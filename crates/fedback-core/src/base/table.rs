@@ -35,6 +35,27 @@ pub struct Standardization {
 }
 
 impl Standardization {
+    /// Checks that every feature varies, and not too much.
+    fn new(mean: Vec<f64>, variance: Vec<f64>, names: &[String]) -> Result<Self, TableError> {
+        let sd: Vec<f64> = variance.into_iter().map(f64::sqrt).collect();
+        for j in 0..mean.len() {
+            if !sd[j].is_finite() {
+                return Err(TableError::TooLarge(names[j].clone()));
+            }
+            if sd[j] <= 1e-12 * mean[j].abs() || sd[j] == 0.0 {
+                return Err(TableError::ConstantColumn(names[j].clone()));
+            }
+        }
+        Ok(Standardization { mean, sd })
+    }
+
+    /// Standardises the features of a row, and leaves alone what follows them.
+    fn apply(&self, row: &mut [f64]) {
+        for j in 0..self.mean.len() {
+            row[j] = (row[j] - self.mean[j]) / self.sd[j];
+        }
+    }
+
     /// θ in the units of the raw rows, and the constant that goes with it:
     /// x·θ = raw·coefficients + constant.
     pub fn to_raw_units(&self, theta: &[f64], intercept: bool) -> (Vec<f64>, f64) {
@@ -56,6 +77,22 @@ pub struct RawTable {
     pub labels: Vec<f64>,
     /// One client name a row, where a column gives it.
     pub clients: Option<Vec<String>>,
+}
+
+impl RawTable {
+    /// Standardises every feature over all rows, for tables of which only some rows are used.
+    pub fn standardize(&mut self) -> Result<Standardization, TableError> {
+        let (features, count) = (self.features.len(), self.labels.len() as f64);
+        let rows = || self.values.chunks_exact(features);
+        let average = |of: &dyn Fn(&[f64], usize) -> f64| -> Vec<f64> {
+            (0..features).map(|j| rows().map(|row| of(row, j)).sum::<f64>() / count).collect()
+        };
+        let mean = average(&|row, j| row[j]);
+        let variance = average(&|row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
+        let constants = Standardization::new(mean, variance, &self.features)?;
+        self.values.chunks_exact_mut(features).for_each(|row| constants.apply(row));
+        Ok(constants)
+    }
 }
 
 /// What is done to a table before use.
@@ -144,21 +181,9 @@ impl Table {
         };
         let mean = fold(&|row, j| row[j]);
         let variance = fold(&|row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
-        let sd: Vec<f64> = variance.into_iter().map(f64::sqrt).collect();
-        for j in 0..features {
-            if !sd[j].is_finite() {
-                return Err(TableError::TooLarge(self.coordinates[j].clone()));
-            }
-            if sd[j] <= 1e-12 * mean[j].abs() || sd[j] == 0.0 {
-                return Err(TableError::ConstantColumn(self.coordinates[j].clone()));
-            }
-        }
-        for row in self.rows.chunks_exact_mut(self.dim) {
-            for j in 0..features {
-                row[j] = (row[j] - mean[j]) / sd[j];
-            }
-        }
-        self.standardization = Some(Standardization { mean, sd });
+        let constants = Standardization::new(mean, variance, &self.coordinates)?;
+        self.rows.chunks_exact_mut(self.dim).for_each(|row| constants.apply(row));
+        self.standardization = Some(constants);
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fedback_core::base::{self, Base, Gaussian, Preparation, Table, TableError};
+use fedback_core::base::{
+    self, Base, Gaussian, Preparation, RawTable, Standardization, Table, TableError,
+};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::response::{self, Shift};
@@ -10,9 +12,11 @@ use fedback_core::stream::Seed;
 use sha2::{Digest, Sha256};
 
 use super::MOST_NUMBERS;
+use crate::credit;
 use crate::draw::{self, Shape};
 use crate::spec::{
-    self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Response, Spec, Weights,
+    self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Response, Source, Spec,
+    Weights,
 };
 use crate::table_file;
 
@@ -165,7 +169,8 @@ fn build_table(
         let why = "the loss \"mean\" has no linear model for an intercept; leave it out";
         return Err(fail("intercept", why.into()));
     }
-    if loss != Loss::Mean && table.label.is_none() {
+    let labelled = table.label.is_some() || table.source.is_some();
+    if loss != Loss::Mean && !labelled && table.path.is_some() {
         let why = "is missing; the losses squared and logistic predict a column";
         return Err(fail("label", why.into()));
     }
@@ -181,27 +186,15 @@ fn build_table(
             ));
         }
     };
-    let path = directory.join(&table.path);
-    if path.is_dir() {
-        return Err(fail("path", format!("{} is a directory; needed: a CSV file", path.display())));
-    }
-    let bytes = std::fs::read(&path)
-        .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
-    let columns = table_file::Columns {
-        label: table.label.as_deref(),
-        client: match &partition {
-            Partition::Column { column } => Some(column),
-            _ => None,
-        },
-        ignore: &table.ignore,
-        drop_missing: table.missing == Missing::Drop,
-        binary: matches!(loss, Loss::Logistic { .. }),
+    let client = match &partition {
+        Partition::Column { column } => Some(column.as_str()),
+        _ => None,
     };
-    let raw = table_file::read(&path, &bytes, &columns)
-        .map_err(|message| KeyError::new("problem.base", message))?;
+    let binary = matches!(loss, Loss::Logistic { .. });
+    let Rows { raw, constants, digest } = read_rows(table, client, binary, directory)?;
     let how = Preparation {
         shuffle: table.shuffle,
-        standardize: table.standardize,
+        standardize: table.standardize && constants.is_none(),
         intercept: table.intercept,
         partition: match partition {
             Partition::Column { .. } => base::Partition::Column,
@@ -211,9 +204,91 @@ fn build_table(
                 clients: clients.0 as usize,
             },
         },
-        by_class: columns.binary,
+        by_class: binary,
     };
-    let built = Table::new(&raw, &how, seed).map_err(|error| match error {
+    let mut built = Table::new(&raw, &how, seed).map_err(unusable)?;
+    built.standardization = built.standardization.or(constants);
+    let clients = built.clients();
+    if let Some(given) = problem.clients.filter(|given| given.0 != clients as u64) {
+        return Err(KeyError::new(
+            "problem.clients",
+            format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
+        ));
+    }
+    let weights = build_weights(problem, clients, Some(&built), seed)?;
+    Ok((Base::Table(built), weights, digest))
+}
+
+/// What was read, before it is divided.
+struct Rows {
+    raw: RawTable,
+    /// Set where the rows are standardised already.
+    constants: Option<Standardization>,
+    /// Of the file's bytes.
+    digest: Vec<u8>,
+}
+
+fn read_rows(
+    table: &spec::TableBase,
+    client: Option<&str>,
+    binary: bool,
+    directory: &Path,
+) -> Result<Rows, KeyError> {
+    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
+    let wrong = |message: String| KeyError::new("problem.base", message);
+    let path = match (&table.path, table.source) {
+        (Some(path), None) => directory.join(path),
+        (None, Some(Source::Credit)) => return read_credit(table, client, binary),
+        (Some(_), Some(_)) => {
+            let why = "is given beside path; allowed: one of them";
+            return Err(fail("source", why.into()));
+        }
+        (None, None) => {
+            let why = "is missing; needed: path = \"….csv\", or source = \"credit\"";
+            return Err(fail("path", why.into()));
+        }
+    };
+    if path.is_dir() {
+        return Err(fail("path", format!("{} is a directory; needed: a CSV file", path.display())));
+    }
+    let bytes = std::fs::read(&path)
+        .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
+    let columns = table_file::Columns {
+        label: table.label.as_deref(),
+        client,
+        ignore: &table.ignore,
+        drop_missing: table.missing == Missing::Drop,
+        binary,
+    };
+    let raw = table_file::read(&path, &bytes, &columns).map_err(wrong)?;
+    Ok(Rows { raw, constants: None, digest: Sha256::digest(&bytes).to_vec() })
+}
+
+fn read_credit(
+    table: &spec::TableBase,
+    client: Option<&str>,
+    binary: bool,
+) -> Result<Rows, KeyError> {
+    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
+    if let Some(label) = table.label.as_deref().filter(|label| *label != credit::LABEL) {
+        let known = format!("the source \"credit\" has \"{}\": leave label out", credit::LABEL);
+        return Err(fail("label", format!("found \"{label}\"; {known}")));
+    }
+    if !table.ignore.is_empty() {
+        let why = "the source \"credit\" knows its features: leave ignore out";
+        return Err(fail("ignore", why.into()));
+    }
+    let place = credit::place().map_err(|why| fail("source", why))?;
+    let bytes = credit::load(&place).map_err(|why| fail("source", why))?;
+    let raw = credit::read(&place, &bytes, client, binary)
+        .map_err(|message| KeyError::new("problem.base", message))?;
+    let (raw, constants) = credit::prepare(raw, table.standardize).map_err(unusable)?;
+    Ok(Rows { raw, constants, digest: Sha256::digest(&bytes).to_vec() })
+}
+
+fn unusable(error: TableError) -> KeyError {
+    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
+    match error {
         TableError::ConstantColumn(column) => fail(
             "standardize",
             format!(
@@ -227,16 +302,7 @@ fn build_table(
         TableError::TooFewRows { rows, clients } => {
             fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))
         }
-    })?;
-    let clients = built.clients();
-    if let Some(given) = problem.clients.filter(|given| given.0 != clients as u64) {
-        return Err(KeyError::new(
-            "problem.clients",
-            format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
-        ));
     }
-    let weights = build_weights(problem, clients, Some(&built), seed)?;
-    Ok((Base::Table(built), weights, Sha256::digest(&bytes).to_vec()))
 }
 
 fn build_response(

@@ -143,8 +143,9 @@ fn unit() -> NonNegative {
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
-/// | path | required | the CSV file, relative to the spec | – |
-/// | label | none | the column to predict | required but for the loss "mean" |
+/// | path | this or source | the CSV file, relative to the spec | – |
+/// | source | this or path | a table that is known by name | see [`Source`] |
+/// | label | none; known by the source | the column to predict | required but for the loss "mean" |
 /// | partition | `{ equal = clients }` where `clients` is given | who holds which rows | see [`Partition`] |
 /// | shuffle | false | put the rows in a seeded random order first | – |
 /// | standardize | false | every feature to mean 0 and sd 1 over all rows | – |
@@ -155,7 +156,11 @@ fn unit() -> NonNegative {
 #[serde(deny_unknown_fields)]
 pub struct TableBase {
     /// The CSV file, relative to the spec.
-    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// A table that is known by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     /// The column to predict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -177,6 +182,14 @@ pub struct TableBase {
     /// Columns that are no features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+}
+
+/// A table that is known by name, with its columns and its preparation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// The credit data of the paper, see [`crate::credit`]: `fedback data credit` gets them.
+    Credit,
 }
 
 /// What to do with rows that miss a cell.

@@ -2,6 +2,7 @@
 
 pub mod bounds;
 pub mod compare;
+pub mod data;
 pub mod exact;
 pub mod export;
 pub mod new;

@@ -15,6 +15,10 @@ pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
     };
     let mut sections = Vec::new();
     for figure in chosen {
+        if let Some(why) = figure.missing() {
+            context.warn(&why);
+            continue;
+        }
         let studies = study(context, figure, args.quick)?;
         sections.push(figure.section(&studies));
     }

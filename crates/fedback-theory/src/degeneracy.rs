@@ -1,0 +1,124 @@
+//! Is there anything to a reaction, or would a model that ignores it do as well?
+//!
+//! Where every client has the same M, a deployed θ moves every row by the same M θ and every score by
+//! the same θᵀMθ. An intercept is free to undo that: with θ the static minimiser, fitted as if
+//! nothing reacted, and its intercept lowered by θᵀMθ, scores and losses are what they were before,
+//! and the residuals still average to zero, which is all that the term of M θ in the gradient asks
+//! for. So the stable point, the optimal point and the static minimiser are one point up to the
+//! intercept, however strong the reaction: the benchmark says nothing about reaction. The credit data
+//! of the paper are close to this, for its sensitivities are nearly the same.
+
+use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
+use nalgebra::DVector;
+
+use crate::optimal::optimal_point;
+use crate::stable::{minimiser, stable_point};
+
+/// What ignoring the reaction costs.
+#[derive(Clone, Debug)]
+pub struct Degeneracy {
+    /// Whether an intercept absorbs the reaction exactly.
+    pub absorbed: bool,
+    /// |θ^PS − θ^static|, where both exist; θ^static is fitted as if nothing reacted.
+    pub stable_minus_static: Option<f64>,
+    /// The same without the intercept.
+    pub stable_minus_static_features: Option<f64>,
+    /// |θ^PS − θ^PO|, where both exist.
+    pub stable_minus_optimal: Option<f64>,
+    /// In one sentence.
+    pub words: String,
+}
+
+/// Distances below this share of |θ^PS| are called small.
+const SMALL: f64 = 0.01;
+
+/// Compares the stable point that a run from `start` settles at with the static minimiser and the
+/// optimal point.
+pub fn degeneracy(federation: &Federation, start: &[f64]) -> Degeneracy {
+    let stable = stable_point(federation, start);
+    let starts: Vec<&[f64]> = stable.iter().map(Vec::as_slice).collect();
+    let optimal = optimal_point(federation, &starts).map(|point| point.theta);
+    of_points(federation, stable.as_deref(), optimal.as_deref())
+}
+
+/// The same where the stable and the optimal point are known already.
+pub fn of_points(
+    federation: &Federation,
+    stable: Option<&[f64]>,
+    optimal: Option<&[f64]>,
+) -> Degeneracy {
+    let zeros = DVector::zeros(federation.dim());
+    let fixed = minimiser(federation, zeros.as_slice(), &zeros);
+    let fixed = fixed.as_ref().map(|fixed| fixed.as_slice());
+    let features = federation.dim() - usize::from(federation.has_intercept());
+    let apart = |other: Option<&[f64]>, to: usize| {
+        stable.zip(other).map(|(a, b)| distance(&a[..to], &b[..to]))
+    };
+    let mut found = Degeneracy {
+        absorbed: is_absorbed(federation),
+        stable_minus_static: apart(fixed, federation.dim()),
+        stable_minus_static_features: apart(fixed, features),
+        stable_minus_optimal: apart(optimal, federation.dim()),
+        words: String::new(),
+    };
+    let size = stable.map_or(0.0, |theta| distance(theta, &vec![0.0; theta.len()]));
+    found.words = words(&found, reacts(federation), size);
+    found
+}
+
+/// Whether some client's data react.
+fn reacts(federation: &Federation) -> bool {
+    let dim = federation.dim();
+    let counts = |client: &usize| federation.weights[*client] > 0.0;
+    (0..federation.clients()).filter(counts).any(|c| federation.response.sensitivity(c, dim) > 0.0)
+}
+
+/// Whether all clients that count share one M, the score is linear and an intercept is free.
+fn is_absorbed(federation: &Federation) -> bool {
+    let linear = !matches!(federation.loss, Loss::Mean);
+    if !linear || !federation.has_intercept() || !reacts(federation) {
+        return false;
+    }
+    let dim = federation.dim();
+    let mut counting = (0..federation.clients()).filter(|&c| federation.weights[c] > 0.0);
+    let Some(first) = counting.next() else { return false };
+    let common = federation.response.matrix(first, dim);
+    let negligible = 1e-12 * common.amax();
+    counting.all(|c| (federation.response.matrix(c, dim) - &common).amax() <= negligible)
+}
+
+fn words(found: &Degeneracy, reacts: bool, size: f64) -> String {
+    if !reacts {
+        return "nothing reacts: the stable, the optimal and the static point are one".into();
+    }
+    if found.absorbed {
+        return "every row moves by the same amount, which the free intercept absorbs: the stable \
+                and the optimal point are the static one up to the intercept, however strong the \
+                reaction"
+            .into();
+    }
+    let (Some(fixed), Some(optimal)) =
+        (found.stable_minus_static_features, found.stable_minus_optimal)
+    else {
+        return "the stable, the optimal and the static point cannot be compared: not all of them \
+                were found"
+            .into();
+    };
+    let share = |distance: f64| format!("{:.2} % of |θ^PS|", 100.0 * distance / size);
+    let (from_static, from_optimal) = (share(fixed), share(optimal));
+    match fixed <= SMALL * size && optimal <= SMALL * size {
+        true => format!(
+            "the reaction hardly matters: but for the intercept the stable point is {from_static} \
+             from the static one, and {from_optimal} from the optimal one"
+        ),
+        false => format!(
+            "the reaction matters: but for the intercept the stable point is {from_static} from the \
+             static one, and it is {from_optimal} from the optimal one"
+        ),
+    }
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+}

@@ -1,0 +1,96 @@
+//! When a reaction is absorbed by the intercept, and when it is not.
+
+use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
+use fedback_core::response::{Sensitivity, best_response, location};
+use fedback_core::stream::{Purpose, Seed, Stream};
+use fedback_theory::degeneracy::degeneracy;
+use fedback_theory::stable::stable_point;
+
+fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
+    let mut draws = Stream::for_problem(Seed(11), Purpose::Means).draws();
+    let (mut values, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..240 {
+        let x: [f64; 3] = std::array::from_fn(|_| draws.normal());
+        labels.push(f64::from(x[0] - 0.7 * x[1] + 0.4 + draws.normal() > 0.0));
+        values.extend(x);
+    }
+    let features = ["a", "b", "c"].map(String::from).to_vec();
+    let raw = RawTable { features, values, labels, clients: None };
+    let how = Preparation {
+        shuffle: false,
+        standardize: true,
+        intercept,
+        partition: Partition::Equal(3),
+        by_class: true,
+    };
+    let table = Table::new(&raw, &how, Seed(0)).unwrap();
+    Federation {
+        weights: vec![0.2, 0.5, 0.3],
+        response: best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim),
+        base: Base::Table(table),
+        loss,
+    }
+}
+
+const LOGISTIC: Loss = Loss::Logistic { l2: 0.01 };
+
+/// One ε for all: PS is the static point with its intercept moved by ε |θ_S|², however large ε.
+#[test]
+fn a_common_sensitivity_is_absorbed() {
+    for loss in [LOGISTIC, Loss::Squared { l2: 0.01 }] {
+        for strength in [0.5, 5.0] {
+            let federation = people(loss, &[strength; 3], true);
+            let found = degeneracy(&federation, &[0.0; 4]);
+            assert!(found.absorbed && found.words.contains("intercept absorbs"), "{found:?}");
+            assert!(found.stable_minus_static_features.unwrap() < 1e-7, "{found:?}");
+            assert!(found.stable_minus_optimal.unwrap() < 1e-6, "{found:?}");
+            let stable = stable_point(&federation, &[0.0; 4]).unwrap();
+            let moved = strength * (stable[0] * stable[0] + stable[2] * stable[2]);
+            assert!((found.stable_minus_static.unwrap() - moved).abs() < 1e-7, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn different_sensitivities_are_not() {
+    let found = degeneracy(&people(LOGISTIC, &[0.0, 0.5, 4.0], true), &[0.0; 4]);
+    assert!(!found.absorbed && found.words.contains("matters:"), "{found:?}");
+    assert!(!found.words.contains("hardly"));
+    assert!(found.stable_minus_static_features.unwrap() > 0.01);
+    assert!(found.stable_minus_optimal.unwrap() > 0.01);
+}
+
+#[test]
+fn nearly_common_sensitivities_hardly_matter() {
+    let found = degeneracy(&people(LOGISTIC, &[0.1, 0.11, 0.105], true), &[0.0; 4]);
+    assert!(!found.absorbed && found.words.contains("hardly matters"), "{found:?}");
+}
+
+/// Without an intercept nothing absorbs the shift, and the loss `mean` has no intercept.
+#[test]
+fn no_intercept_absorbs_nothing() {
+    let found = degeneracy(&people(LOGISTIC, &[1.0; 3], false), &[0.0; 3]);
+    assert!(!found.absorbed && found.stable_minus_static_features.unwrap() > 0.01, "{found:?}");
+    let gaussian = Federation {
+        weights: vec![0.5, 0.5],
+        base: Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 3.0], noise: 1.0 }),
+        response: location(&Sensitivity::Scalar(vec![0.5; 2]), 1, false),
+        loss: Loss::Mean,
+    };
+    let found = degeneracy(&gaussian, &[0.0]);
+    assert!(!found.absorbed);
+    assert!((found.stable_minus_static.unwrap() - 2.0).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn no_reaction_is_said_to_be_none() {
+    let found = degeneracy(&people(LOGISTIC, &[0.0; 3], true), &[0.0; 4]);
+    assert!(!found.absorbed && found.words.contains("nothing reacts"));
+    assert!(found.stable_minus_static.unwrap() < 1e-9);
+    // A client without weight does not count.
+    let mut federation = people(LOGISTIC, &[0.5, 0.5, 9.0], true);
+    federation.weights = vec![0.4, 0.6, 0.0];
+    assert!(degeneracy(&federation, &[0.0; 4]).absorbed);
+}
