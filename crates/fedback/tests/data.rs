@@ -6,7 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fedback::lab::credit::{FEATURES, LABEL, ROWS};
+use fedback::core::base::Base;
+use fedback::lab::credit::{self, FEATURES, LABEL, ROWS};
+use fedback::lab::experiment::Experiment;
+use fedback::lab::spec::Document;
+use fedback::theory::degeneracy;
 use serde_json::Value;
 
 /// A folder with a cache of its own.
@@ -166,6 +170,36 @@ fn other_files_are_refused_and_nothing_is_written() {
         assert!(complaint(&output).contains(name), "{}", complaint(&output));
         assert_eq!(home.cached(), Vec::<PathBuf>::new());
     }
+}
+
+/// The real table, where this machine has it. With one sensitivity for all, the stable point is the
+/// static fit, here by Newton's method in plain Python, with the intercept moved by |θ_S|².
+#[test]
+fn the_real_table_has_its_stable_point() {
+    if !credit::is_there() {
+        eprintln!("skipped: no credit data here; get them with `fedback data credit`");
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let spec = root.join("experiments/paper/credit-perdomo.toml");
+    let mut document = Document::read(&spec).unwrap();
+    document.set("problem.response.sensitivity=1.0").unwrap();
+    let plan = Experiment::new(&document).unwrap().plans.remove(0);
+    let Base::Table(table) = &plan.federation.base else { panic!("no table") };
+    assert_eq!(table.len(), 18_357);
+    let fit = [
+        -0.00671, -0.38075, 1.76312, -0.04754, -0.44586, 0.01241, 1.64067, 0.09822, 0.00247,
+        0.09328, -0.39103,
+    ];
+    let moved: f64 = [0, 5, 7].map(|j: usize| fit[j] * fit[j]).iter().sum();
+    let stable = plan.stable_point.unwrap();
+    for (j, (found, expected)) in stable.iter().zip(fit).enumerate() {
+        let expected = expected + if j == 10 { moved } else { 0.0 };
+        assert!((found - expected).abs() < 1.5e-5, "coordinate {j}: {found} and {expected}");
+    }
+    assert!((plan.federation.risk(&stable, &stable) - 0.610).abs() < 1e-4);
+    let found = degeneracy::of_points(&plan.federation, Some(&stable), None);
+    assert!(found.absorbed && found.stable_minus_static_features.unwrap() < 1e-6, "{found:?}");
 }
 
 /// A damaged table in the cache is not run on.
