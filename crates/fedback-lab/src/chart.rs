@@ -81,3 +81,23 @@ fn simulated(label: &str, colour: usize, measurement: Measurement, run: &Outcome
     let band = band.collect();
     series.with_band(band)
 }
+
+/// How a run of a sweep is called in tables and legends.
+pub fn label_of(name: &str, set: &serde_json::Map<String, serde_json::Value>) -> String {
+    if set.is_empty() {
+        return name.into();
+    }
+    fn flat(key: &str, value: &serde_json::Value) -> Vec<String> {
+        let short = key.rsplit('.').next().unwrap_or(key);
+        match value {
+            serde_json::Value::Object(map) => {
+                map.iter().flat_map(|(key, value)| flat(key, value)).collect()
+            }
+            // A scheme speaks for itself.
+            serde_json::Value::String(text) if short == "scheme" => vec![text.clone()],
+            serde_json::Value::String(text) => vec![format!("{short} {text}")],
+            other => vec![format!("{short} {other}")],
+        }
+    }
+    set.iter().flat_map(|(key, value)| flat(key, value)).collect::<Vec<_>>().join(", ")
+}

@@ -234,6 +234,43 @@ impl Outcome {
         }
         Value::Object(object)
     }
+
+    /// The curve as CSV, one line a record.
+    pub fn to_csv(&self) -> String {
+        let mut header = vec!["round".to_string(), "step".to_string()];
+        for column in &self.curve.columns {
+            let name = match column {
+                Measurement::ClientRisk(client) => {
+                    let names = self.client_names.as_ref();
+                    let client = names.map_or(client.to_string(), |names| names[*client].clone());
+                    format!("client_risk {client}")
+                }
+                other => other.name().to_string(),
+            };
+            header.extend(["mean", "sd"].map(|what| quoted(&format!("{name}_{what}"))));
+        }
+        let mut text = header.join(",") + "\n";
+        for point in &self.curve.points {
+            let mut line = vec![point.round.to_string(), point.step.to_string()];
+            for statistic in &point.values {
+                line.extend([Some(statistic.mean), statistic.sd].map(cell));
+            }
+            text.push_str(&(line.join(",") + "\n"));
+        }
+        text
+    }
+}
+
+/// A number, empty where there is none.
+fn cell(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{value:?}"))
+}
+
+fn quoted(name: &str) -> String {
+    match name.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", name.replace('"', "\"\"")),
+        false => name.into(),
+    }
 }
 
 /// One object, or the object of a sweep.

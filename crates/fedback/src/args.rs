@@ -7,8 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Federated learning for populations that react to the model.
 ///
-/// Without a command, runs the paper's Gaussian problem under the three participation schemes and
-/// leaves a figure in fedback-report/.
+/// Without a command, reproduces the paper's experiments and leaves a page in fedback-report/.
 #[derive(Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Cli {
@@ -43,6 +42,8 @@ pub enum Command {
     Export(ExportArgs),
     /// Put recorded runs side by side: one table, one figure
     Compare(CompareArgs),
+    /// Redraw the paper's figures and judge its claims
+    Reproduce(ReproduceArgs),
     /// Print the JSON schema of specs
     Schema,
     /// Write a commented spec to start from
@@ -143,6 +144,31 @@ pub struct CompareArgs {
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReproduceArgs {
+    /// The figures (default: all)
+    #[arg(value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// The folder to write report.html, figures and curves to
+    #[arg(long, value_name = "DIR", default_value = REPORT)]
+    pub out: PathBuf,
+    /// Fewer repetitions, the same figures and verdicts
+    #[arg(long)]
+    pub quick: bool,
+    /// Print the verdicts as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The default folder of a report.
+const REPORT: &str = "fedback-report";
+
+impl Default for ReproduceArgs {
+    fn default() -> Self {
+        ReproduceArgs { figures: Vec::new(), out: REPORT.into(), quick: false, json: false }
+    }
 }
 
 #[derive(Args)]

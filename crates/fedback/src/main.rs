@@ -30,7 +30,8 @@ fn run(cli: Cli) -> Result<(), Error> {
     let context =
         command::Context::new(cli.threads.map(|count| count.get()), cli.store, cli.quiet)?;
     match cli.command {
-        None => command::showcase::run(&context),
+        None => command::reproduce::run(&context, args::ReproduceArgs::default()),
+        Some(Command::Reproduce(args)) => command::reproduce::run(&context, args),
         Some(Command::Run(args)) => command::run::run(&context, args),
         Some(Command::Exact(args)) => command::exact::run(&context, args),
         Some(Command::Solve(args)) => command::solve::run(args),

@@ -502,6 +502,65 @@ fn new_specs_run() {
 }
 
 #[test]
+fn the_paper_is_reproduced_and_judged() {
+    let folder = Folder::new("");
+    let json = folder.json(&["reproduce", "--quick", "--json", "--out", "page"]);
+    let verdict = |id: &str| {
+        let verdicts = json["verdicts"].as_array().unwrap();
+        let found = verdicts.iter().find(|verdict| verdict["id"] == id);
+        found.unwrap_or_else(|| panic!("{id}"))["verdict"].as_str().unwrap().to_string()
+    };
+    for (id, expected) in [
+        ("all-schemes-converge", "holds"),
+        ("scheme-2-fastest", "does not hold"),
+        ("scheme-2-beats-scheme-1", "holds"),
+        ("schemes-alike", "holds only where"),
+        ("larger-e-faster", "holds only where the run starts"),
+        ("very-large-e-slower", "holds"),
+        ("rounds-over-e", "does not hold"),
+        ("scheme-1-improves-with-k", "holds"),
+        ("scheme-2-not-monotone-in-k", "does not hold"),
+        ("constant-step-fails", "holds"),
+        ("scheme-2-fails-with-unequal-weights", "holds only where iterates"),
+        ("rate-one-over-t", "holds"),
+        ("bounds-hold", "holds"),
+        ("b-almost-constant", "holds only where all clients"),
+        ("steps-fall-with-k", "holds only where the bounds are corrected"),
+    ] {
+        assert!(verdict(id).starts_with(expected), "{id}: {}", verdict(id));
+    }
+    let page = std::fs::read_to_string(folder.path().join("page/report.html")).unwrap();
+    assert!(page.len() < 3_000_000 && !page.contains("NaN"));
+    // Self-contained: the only addresses are those of XML namespaces.
+    let addresses = page.matches("http").count();
+    assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count());
+    assert_eq!(page.matches("<svg").count(), 12);
+    let unknown = folder.run(&["reproduce", "figure-7"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("convergence"));
+}
+
+/// A verdict follows from the numbers: on another problem the same code says something else.
+#[test]
+fn verdicts_are_not_written_down() {
+    use fedback::lab::paper::{Study, figure, studied};
+    let constant_step = figure("constant-step").unwrap();
+    let mut plans = constant_step.plans(true).unwrap();
+    let (name, plans) = plans.remove(0);
+    // Clients that all react alike do not drift: a constant step then only leaves noise.
+    let alike = plans.into_iter().map(|mut plan| {
+        use fedback::core::response::{Sensitivity, location};
+        plan.federation.response = location(&Sensitivity::Scalar(vec![0.9; 25]), 1, false);
+        plan.spec.rounds.0 = 200;
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let run = fedback::lab::runner::run(&plan, None, &mut [], &stop).unwrap();
+        studied(plan, run).unwrap()
+    });
+    let section = constant_step.section(&[Study { name, points: alike.collect() }]);
+    assert!(!section.claims[0].reason.contains("larger part"), "{}", section.claims[0].reason);
+}
+
+#[test]
 fn help_is_what_it_was() {
     let folder = Folder::new("");
     let mut pages = text(&folder.run(&["--help"]).stdout);

@@ -197,7 +197,8 @@ fn exceptions_are_used() {
 fn every_experiment_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
-    for entry in fs::read_dir(root().join("experiments")).unwrap() {
+    let folders = ["experiments", "experiments/paper"].map(|folder| root().join(folder));
+    for entry in folders.into_iter().flat_map(|folder| fs::read_dir(folder).unwrap()) {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "toml") {
             continue;
@@ -214,13 +215,16 @@ fn every_experiment_runs() {
 #[test]
 fn figure() {
     let folder = tempfile::tempdir().unwrap();
-    fedback(folder.path(), &[]);
-    let made = fs::read(folder.path().join("fedback-report/schemes.svg")).unwrap();
-    let place = root().join("docs/images/schemes.svg");
+    fedback(folder.path(), &["reproduce", "convergence"]);
+    let made = fs::read(folder.path().join("fedback-report/convergence.svg")).unwrap();
+    let place = root().join("docs/images/convergence.svg");
     if renewing() {
         fs::write(&place, &made).unwrap();
     }
     let kept = fs::read(place).unwrap();
     let how = "FEDBACK_RENEW=1 cargo test -p fedback --test docs";
-    assert!(made == kept, "docs/images/schemes.svg is not what the command draws; renew it: {how}");
+    assert!(
+        made == kept,
+        "docs/images/convergence.svg is not what the command draws; renew it: {how}"
+    );
 }

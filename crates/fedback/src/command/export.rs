@@ -5,7 +5,6 @@ use fedback::lab::chart::{self, Pair};
 use fedback::lab::error::Error;
 use fedback::lab::exact;
 use fedback::lab::experiment::{Reopened, reopen};
-use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
     let run = reopen(&store, RunId(args.run))?;
     let outcome = run.outcome();
     let text = match args.format {
-        ExportFormat::Csv => csv(&outcome),
+        ExportFormat::Csv => outcome.to_csv(),
         ExportFormat::Json => format!("{}\n", outcome.to_json()),
         ExportFormat::Svg => svg(&run, &outcome)?,
         ExportFormat::Theta => format!("{}\n", theta(&run, &outcome)),
@@ -27,42 +26,6 @@ pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
     match &args.out {
         Some(path) => output::write_file(path, &text),
         None => output::print(&text),
-    }
-}
-
-fn csv(outcome: &Outcome) -> String {
-    let mut header = vec!["round".to_string(), "step".to_string()];
-    for column in &outcome.curve.columns {
-        let name = match column {
-            Measurement::ClientRisk(client) => {
-                let names = outcome.client_names.as_ref();
-                let client = names.map_or(client.to_string(), |names| names[*client].clone());
-                format!("client_risk {client}")
-            }
-            other => other.name().to_string(),
-        };
-        header.extend(["mean", "sd"].map(|what| quoted(&format!("{name}_{what}"))));
-    }
-    let mut text = header.join(",") + "\n";
-    for point in &outcome.curve.points {
-        let mut line = vec![point.round.to_string(), point.step.to_string()];
-        for statistic in &point.values {
-            line.extend([Some(statistic.mean), statistic.sd].map(cell));
-        }
-        text.push_str(&(line.join(",") + "\n"));
-    }
-    text
-}
-
-/// A number, empty where there is none.
-fn cell(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{value:?}"))
-}
-
-fn quoted(name: &str) -> String {
-    match name.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.into(),
     }
 }
 

@@ -5,11 +5,11 @@ pub mod compare;
 pub mod exact;
 pub mod export;
 pub mod new;
+pub mod reproduce;
 pub mod resume;
 pub mod run;
 pub mod runs;
 pub mod schema;
-pub mod showcase;
 pub mod solve;
 mod summary;
 
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
@@ -121,23 +122,4 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
 /// How a point of a sweep is called in tables and legends.
 fn label(plan: &Plan) -> String {
     label_of(&plan.spec.name, &plan.set)
-}
-
-fn label_of(name: &str, set: &serde_json::Map<String, serde_json::Value>) -> String {
-    if set.is_empty() {
-        return name.into();
-    }
-    fn flat(key: &str, value: &serde_json::Value) -> Vec<String> {
-        let short = key.rsplit('.').next().unwrap_or(key);
-        match value {
-            serde_json::Value::Object(map) => {
-                map.iter().flat_map(|(key, value)| flat(key, value)).collect()
-            }
-            // A scheme speaks for itself.
-            serde_json::Value::String(text) if short == "scheme" => vec![text.clone()],
-            serde_json::Value::String(text) => vec![format!("{short} {text}")],
-            other => vec![format!("{short} {other}")],
-        }
-    }
-    set.iter().flat_map(|(key, value)| flat(key, value)).collect::<Vec<_>>().join(", ")
 }

@@ -1,0 +1,184 @@
+//! "Performative Federated Learning", redrawn and judged.
+//!
+//! Every figure is a spec under `experiments/paper/`, run and computed exactly; every claim that the
+//! paper makes of it is decided by the numbers of that very run. No verdict is written down
+//! anywhere: change a spec and it changes.
+
+mod study;
+mod theory;
+mod verdicts;
+
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::measure::Measurement;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::report::{Claim, Panel, Report, Section};
+use crate::spec::Document;
+
+pub use study::{Studied, Study};
+
+/// A figure of the paper.
+pub struct PaperFigure {
+    /// How the command line calls it.
+    pub id: &'static str,
+    title: &'static str,
+    text: &'static str,
+    /// File names and contents of its specs, one panel each.
+    specs: &'static [(&'static str, &'static str)],
+    panels: fn(&[Study], &str) -> Vec<Panel>,
+    claims: fn(&[Study]) -> Vec<Claim>,
+}
+
+/// One panel a spec: the distance to the stable point.
+fn distances(studies: &[Study], title: &str) -> Vec<Panel> {
+    let panel = |study: &Study| {
+        let title = match studies.len() {
+            1 => title.to_string(),
+            _ => format!("{title}: {}", study.caption()),
+        };
+        (study.name.to_string(), study.figure(&title, Measurement::Distance))
+    };
+    studies.iter().map(panel).collect()
+}
+
+macro_rules! spec {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../experiments/paper/", $name, ".toml")))
+    };
+}
+
+/// The figures, in the order of the paper.
+pub const FIGURES: &[PaperFigure] = &[
+    PaperFigure {
+        id: "convergence",
+        title: "Convergence under the three schemes",
+        text: "The Gaussian problem with full participation, K clients with replacement (scheme I) \
+               and K without (scheme II).",
+        specs: &[spec!("convergence")],
+        panels: distances,
+        claims: verdicts::convergence,
+    },
+    PaperFigure {
+        id: "local-steps",
+        title: "Impact of the number of local steps E",
+        text: "E = 1, 5, 10, 20, 50 at K = 20, over the same number of local steps.",
+        specs: &[spec!("local-steps-with-replacement"), spec!("local-steps-without-replacement")],
+        panels: distances,
+        claims: verdicts::local_steps,
+    },
+    PaperFigure {
+        id: "cohort",
+        title: "Impact of the cohort size K",
+        text: "K = 5 to 25 at E = 5; without replacement K = 25 is full participation.",
+        specs: &[spec!("cohort-with-replacement"), spec!("cohort-without-replacement")],
+        panels: distances,
+        claims: verdicts::cohort,
+    },
+    PaperFigure {
+        id: "heterogeneity",
+        title: "Heterogeneity in the data and in the reaction",
+        text: "More variance over clients in the means, and in the sensitivities.",
+        specs: &[spec!("heterogeneity-mean"), spec!("heterogeneity-sensitivity")],
+        panels: distances,
+        claims: verdicts::heterogeneity,
+    },
+    PaperFigure {
+        id: "constant-step",
+        title: "A constant learning rate",
+        text: "Steps of 0.02 at E = 10, beside E = 1 and a decaying step.",
+        specs: &[spec!("constant-step")],
+        panels: distances,
+        claims: verdicts::constant_step,
+    },
+    PaperFigure {
+        id: "unequal-weights",
+        title: "Scheme II with unequal weights",
+        text: "Var(p) = 0.01 and steps of 5/(t + 10000): the printed rule, and what else could be done \
+               at the same steps.",
+        specs: &[spec!("unequal-weights")],
+        panels: distances,
+        claims: verdicts::unequal_weights,
+    },
+    PaperFigure {
+        id: "theory",
+        title: "Measured against theory",
+        text: "What is simulated, what is expected exactly, the law of large t, and the bounds of \
+               theorems 3.1 to 3.3 as printed and as corrected.",
+        specs: &[spec!("convergence")],
+        panels: theory::panels,
+        claims: theory::claims,
+    },
+];
+
+/// The figure of that name.
+pub fn figure(id: &str) -> Result<&'static PaperFigure, Error> {
+    FIGURES.iter().find(|figure| figure.id == id).ok_or_else(|| {
+        let known: Vec<&str> = FIGURES.iter().map(|figure| figure.id).collect();
+        Error::input(format!("figure \"{id}\""), format!("unknown; allowed: {}", known.join(", ")))
+    })
+}
+
+/// Repetitions of a quick reproduction; curves and verdicts by exact moments are as ever.
+const QUICK_REPETITIONS: u64 = 10;
+
+impl PaperFigure {
+    /// The plans of each panel.
+    pub fn plans(&self, quick: bool) -> Result<Vec<(&'static str, Vec<Plan>)>, Error> {
+        self.specs
+            .iter()
+            .map(|(name, text)| {
+                let mut document =
+                    Document::parse(text, &format!("experiments/paper/{name}.toml"))?;
+                if quick {
+                    document.set(&format!("repetitions={QUICK_REPETITIONS}"))?;
+                }
+                Ok((*name, Experiment::new(&document)?.plans))
+            })
+            .collect()
+    }
+
+    /// The part of the report about this figure.
+    pub fn section(&self, studies: &[Study]) -> Section {
+        let curves = studies.iter().flat_map(|study| {
+            study.points.iter().enumerate().flat_map(move |(k, point)| {
+                let name = format!("{}-{}", study.name, k + 1);
+                let exact = point.exact.as_ref();
+                let exact = exact.map(|exact| (format!("{name}-exact"), exact.to_csv()));
+                [(name, point.run.to_csv())].into_iter().chain(exact)
+            })
+        });
+        Section {
+            id: self.id.into(),
+            title: self.title.into(),
+            text: self.text.into(),
+            figures: (self.panels)(studies, self.title),
+            claims: (self.claims)(studies),
+            curves: curves.collect(),
+        }
+    }
+}
+
+/// The report of the figures that were made.
+pub fn report(sections: Vec<Section>, quick: bool) -> Report {
+    let note =
+        if quick { " A quick reproduction: few repetitions, the same exact curves." } else { "" };
+    Report {
+        title: "Performative Federated Learning, reproduced".into(),
+        introduction: format!(
+            "Every figure of the paper's experiments, simulated (lines, with bands of two standard \
+             errors) and in exact expectation (dashed), and every claim about them, judged by the \
+             numbers of this run.{note}"
+        ),
+        sections,
+    }
+}
+
+/// A simulated outcome and its exact counterpart, for a plan of the paper.
+pub fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
+    let exact = match plan.federation.is_affine() {
+        true => Some(crate::exact::exact(&plan)?),
+        false => None,
+    };
+    Ok(Studied { plan, run, exact })
+}

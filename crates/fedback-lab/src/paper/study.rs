@@ -1,0 +1,143 @@
+//! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of them.
+
+use crate::chart::{self, Pair};
+use crate::exact::exact;
+use crate::figure::Figure;
+use crate::measure::Measurement;
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+
+/// A run with its exact counterpart.
+pub struct Studied {
+    /// What was run.
+    pub plan: Plan,
+    /// What was simulated.
+    pub run: Outcome,
+    /// What is expected, where the problem is affine.
+    pub exact: Option<Outcome>,
+}
+
+/// One panel.
+pub struct Study {
+    /// The name of its spec.
+    pub name: &'static str,
+    /// Its runs.
+    pub points: Vec<Studied>,
+}
+
+impl Study {
+    /// What tells this panel from the other one.
+    pub fn caption(&self) -> String {
+        match self.name.split_once('-') {
+            Some((_, rest)) if rest.ends_with("with-replacement") => "scheme I".into(),
+            Some((_, rest)) if rest.ends_with("without-replacement") => "scheme II".into(),
+            Some((_, "mean")) => "in the means".into(),
+            Some((_, "sensitivity")) => "in the sensitivities".into(),
+            _ => self.name.replace('-', " "),
+        }
+    }
+
+    /// The runs grouped by batch size, in their order.
+    pub fn by_batch(&self) -> Vec<&[Studied]> {
+        self.points.chunk_by(|a, b| a.plan.protocol.batch == b.plan.protocol.batch).collect()
+    }
+
+    /// The chart of all runs.
+    pub fn figure(&self, title: &str, measurement: Measurement) -> Figure {
+        self.chart(&self.points, title, measurement)
+    }
+
+    /// A chart of some runs, over the local steps that all of them make.
+    pub fn chart(&self, points: &[Studied], title: &str, measurement: Measurement) -> Figure {
+        let pairs: Vec<Pair<'_>> = points
+            .iter()
+            .map(|point| Pair {
+                label: chart::label_of(&point.run.name, &point.run.set),
+                run: Some(&point.run),
+                exact: point.exact.as_ref(),
+            })
+            .collect();
+        let repetitions = points.first().map_or(0, |point| point.run.repetitions);
+        let exact = points.iter().any(|point| point.exact.is_some());
+        let subtitle = format!(
+            "mean of {repetitions} runs ± two standard errors{}",
+            if exact { "; dashed: exact" } else { "" }
+        );
+        let mut figure = chart::chart(title, &subtitle, measurement, &pairs);
+        let common = points.iter().map(Studied::last_step).min().unwrap_or(0) as f64;
+        for series in &mut figure.series {
+            let kept = series.points.iter().take_while(|(step, _)| *step <= common).count();
+            series.points.truncate(kept);
+            series.band.iter_mut().for_each(|band| band.truncate(kept));
+        }
+        figure
+    }
+}
+
+impl Studied {
+    /// What decides: exact expectations, and the mean of the runs where there are none.
+    fn decisive(&self) -> &Outcome {
+        self.exact.as_ref().unwrap_or(&self.run)
+    }
+
+    /// The mean square distance, step by step.
+    pub fn distances(&self) -> Vec<(u64, f64)> {
+        let column = self.decisive().curve.column(Measurement::Distance);
+        column.into_iter().map(|(step, statistic)| (step, statistic.mean)).collect()
+    }
+
+    /// The last step recorded.
+    pub fn last_step(&self) -> u64 {
+        self.decisive().curve.points.last().map_or(0, |point| point.step)
+    }
+
+    /// The mean square distance at the last record up to `step`.
+    pub fn distance_at(&self, step: u64) -> f64 {
+        let until = self.distances().into_iter().take_while(|(at, _)| *at <= step);
+        until.last().map_or(f64::NAN, |(_, distance)| distance)
+    }
+
+    /// The root mean square distance at the end, in units of the start's.
+    pub fn left_at_the_end(&self) -> f64 {
+        let distances = self.distances();
+        let (first, last) = (distances[0].1, distances[distances.len() - 1].1);
+        (last / first).sqrt()
+    }
+
+    /// The local step from which on the root mean square distance is below a tenth of the
+    /// start's; infinite where it is not by the end.
+    pub fn steps_to_a_tenth(&self) -> f64 {
+        stays_below(&self.distances(), 0.01)
+    }
+
+    /// The same for a run that starts on the other side of the stable point, equally far away.
+    pub fn mirrored_steps_to_a_tenth(&self) -> f64 {
+        let Some(stable) = &self.plan.stable_point else { return f64::NAN };
+        let start = self.plan.start.iter().zip(stable).map(|(start, s)| 2.0 * s - start).collect();
+        let mirrored = exact(&Plan { start, ..self.plan.clone() });
+        mirrored.map_or(f64::INFINITY, |mirrored| {
+            let column = mirrored.curve.column(Measurement::Distance);
+            let distances: Vec<(u64, f64)> =
+                column.into_iter().map(|(step, statistic)| (step, statistic.mean)).collect();
+            stays_below(&distances, 0.01)
+        })
+    }
+
+    /// The squared distance of every repetition at its end.
+    pub fn final_distances(&self) -> Vec<f64> {
+        let Some(stable) = &self.plan.stable_point else { return Vec::new() };
+        let distance = |theta: &Vec<f64>| {
+            theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum::<f64>()
+        };
+        self.run.final_theta.iter().flatten().map(distance).collect()
+    }
+}
+
+/// The step from which on the distance stays below a share of the first one. A path that merely
+/// crosses the stable point on its way to the other side has not arrived.
+fn stays_below(distances: &[(u64, f64)], share: f64) -> f64 {
+    let first = distances.first().map_or(f64::NAN, |(_, distance)| *distance);
+    let above = distances.iter().rposition(|(_, distance)| *distance > share * first);
+    let arrived = above.map_or(distances.first(), |above| distances.get(above + 1));
+    arrived.map_or(f64::INFINITY, |(step, _)| *step as f64)
+}

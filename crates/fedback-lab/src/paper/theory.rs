@@ -1,0 +1,267 @@
+//! Measured against theory: the simulated mean, the exact expectation, the law of large t, and the
+//! theorems' bounds as printed and as corrected, in one picture.
+
+use fedback_core::protocol::{Protocol, Scheme};
+use fedback_theory::asymptotic::LargeTime;
+use fedback_theory::exact::ExactCurve;
+
+use super::study::{Studied, Study};
+use crate::bounds::{Guarantees, Overrides};
+use crate::figure::{Axis, Figure, Mark, Series};
+use crate::measure::Measurement;
+use crate::plan::Plan;
+use crate::report::{Claim, Panel, Verdict};
+
+/// How far exact curves are followed, in local steps: to where the law of large t is visible.
+const HORIZON: u64 = 1_000_000;
+
+/// One panel a scheme, both axes logarithmic.
+pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
+    let points = &studies[0].points;
+    points
+        .iter()
+        .map(|point| {
+            let scheme = scheme_name(&point.plan.protocol);
+            (format!("theory-{}", scheme.replace(' ', "-")), picture(point, title, &scheme))
+        })
+        .collect()
+}
+
+fn scheme_name(protocol: &Protocol) -> String {
+    match protocol.scheme {
+        Scheme::Full => "full participation".into(),
+        Scheme::WithReplacement { .. } => "scheme I".into(),
+        Scheme::WithoutReplacement { .. } => "scheme II".into(),
+    }
+}
+
+fn picture(point: &Studied, title: &str, scheme: &str) -> Figure {
+    let guarantees = Guarantees::of(&point.plan, &Overrides::default());
+    let exact = long_curve(&point.plan);
+    let simulated = point.run.curve.column(Measurement::Distance);
+    let error = |sd: Option<f64>| 2.0 * sd.unwrap_or(0.0) / (point.run.repetitions as f64).sqrt();
+    let measured = simulated.iter().map(|(t, s)| (*t as f64, s.mean)).collect();
+    let band = simulated.iter().map(|(_, s)| (s.mean - error(s.sd), s.mean + error(s.sd)));
+    let along = |of: &dyn Fn(f64) -> Option<f64>| -> Vec<(f64, f64)> {
+        exact.iter().filter_map(|(t, _)| Some((*t, of(*t)?))).collect()
+    };
+    let bounds = &guarantees.bounds;
+    let mut series = vec![
+        Series::line("simulated", 0, measured).with_band(band.collect()),
+        Series::line("exact", 0, exact.clone()).with_mark(Mark::Dashed),
+    ];
+    if let Ok(law) = &guarantees.asymptotic {
+        let late = along(&|t| (t > 2000.0).then(|| law_at(law, t)));
+        series.push(Series::line("law of large t", 1, late).with_mark(Mark::Dotted));
+    }
+    series.push(Series::line("bound as corrected", 2, along(&|t| bounds.corrected.at(t))));
+    let printed = Series::line("bound as printed", 3, along(&|t| bounds.printed.at(t)));
+    series.push(printed.with_mark(Mark::Dashed));
+    Figure {
+        title: format!("{title}: {scheme}"),
+        subtitle: "the bounds are for the theorems' own, far smaller steps".into(),
+        x: Axis::log("local step t"),
+        y: Axis::log("squared distance to the stable point"),
+        series,
+    }
+}
+
+/// The law of large t with the square of the mean error, which is of lower order and yet the larger
+/// part for long where there is little noise.
+fn law_at(law: &LargeTime, step: f64) -> f64 {
+    let mean = law.mean.iter().flatten().map(|m| (m / (step + law.gamma)).powi(2));
+    law.at(step) + mean.sum::<f64>()
+}
+
+/// The exact mean square distance at geometrically spaced aggregations up to the horizon.
+fn long_curve(plan: &Plan) -> Vec<(f64, f64)> {
+    let stable = plan.stable_point.as_deref();
+    let Ok(mut curve) = ExactCurve::new(&plan.federation, &plan.protocol, &plan.start, stable)
+    else {
+        return Vec::new();
+    };
+    let every = plan.protocol.local_steps as u64;
+    let (mut points, mut next) = (Vec::new(), every as f64);
+    for step in (every..=HORIZON).step_by(every as usize) {
+        curve.advance();
+        if step as f64 >= next {
+            points.extend(curve.moments().distance_sq.map(|distance| (step as f64, distance)));
+            next = step as f64 * 1.04;
+        }
+    }
+    points
+}
+
+/// What the theorems say against what happens.
+pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
+    let points = &studies[0].points;
+    let mut claims = vec![rate(points), looseness(points)];
+    claims.extend(constants(points));
+    claims
+}
+
+fn rate(points: &[Studied]) -> Claim {
+    let mut numbers = Vec::new();
+    let mut agrees = true;
+    for point in points {
+        let scheme = scheme_name(&point.plan.protocol);
+        let law = Guarantees::of(&point.plan, &Overrides::default()).asymptotic;
+        let end = long_curve(&point.plan).last().copied();
+        let ratio = match (law, end) {
+            (Ok(law), Some((step, distance))) => distance / law_at(&law, step),
+            _ => f64::NAN,
+        };
+        agrees &= (0.9..1.1).contains(&ratio);
+        numbers.push((format!("{scheme}: exact distance to the law of large t, late"), ratio));
+    }
+    Claim {
+        id: "rate-one-over-t",
+        place: "section 3",
+        statement: "P-FedAvg converges at the rate O(1/T)",
+        verdict: match agrees {
+            true => Verdict::Holds,
+            false => Verdict::HoldsOnlyWhere("2β times the gradient margin is above one".into()),
+        },
+        reason: format!(
+            "After {HORIZON} steps the exact mean square distance is compared with the law of large t: the \
+             variance from a Lyapunov equation, over t, and the squared bias of local steps, over t²."
+        ),
+        numbers,
+    }
+}
+
+/// The bounds under their own steps against the exact recursion under these very steps.
+fn looseness(points: &[Studied]) -> Claim {
+    let mut numbers = Vec::new();
+    let mut held = true;
+    for point in points {
+        let scheme = scheme_name(&point.plan.protocol);
+        let guarantees = Guarantees::of(&point.plan, &Overrides::default());
+        for (version, bound) in
+            [("printed", &guarantees.bounds.printed), ("corrected", &guarantees.bounds.corrected)]
+        {
+            let Some(step_size) = bound.step_size() else { continue };
+            let mut plan = point.plan.clone();
+            plan.protocol.step_size = step_size;
+            let curve = long_curve(&plan);
+            let above = |(t, distance): &(f64, f64)| {
+                bound.at(*t).is_some_and(|b| *distance <= b * (1.0 + 1e-9))
+            };
+            held &= curve.iter().all(above);
+            let needed = guarantees.accuracy.and_then(|accuracy| bound.steps_to(accuracy));
+            let name = format!("{scheme}, {version}: steps until 1 % by the bound");
+            numbers.push((name, needed.unwrap_or(f64::NAN)));
+            if let Some(ratio) = long_curve(&point.plan)
+                .last()
+                .and_then(|(t, distance)| Some(bound.at(*t)? / distance))
+            {
+                numbers.push((format!("{scheme}, {version}: bound to exact, late"), ratio));
+            }
+        }
+        let reached = long_curve(&point.plan);
+        let goal = guarantees.accuracy.unwrap_or(f64::NAN);
+        let first = reached.iter().find(|(_, distance)| *distance <= goal);
+        let steps = first.map_or(f64::INFINITY, |(t, _)| *t);
+        numbers.push((format!("{scheme}: steps until 1 % in fact"), steps));
+    }
+    Claim {
+        id: "bounds-hold",
+        place: "theorems 3.1 to 3.3",
+        statement: "The mean square distance is at most υ/(γ + t)",
+        verdict: if held { Verdict::Holds } else { Verdict::DoesNotHold },
+        reason: "Under the theorems' own steps, which are so small that nothing moves: the numbers of \
+                 steps that the bounds ask for stand beside those that are needed with the steps of the \
+                 figure."
+            .into(),
+        numbers,
+    }
+}
+
+/// What section 3.4 says of B, T_ε, E and K.
+fn constants(points: &[Studied]) -> Vec<Claim> {
+    let [full, first, second] = points else { return Vec::new() };
+    let local_steps = [2usize, 5, 10, 20, 50];
+    let mut numbers = Vec::new();
+    let spread: Vec<f64> = points
+        .iter()
+        .map(|point| {
+            let values: Vec<f64> = local_steps
+                .iter()
+                .filter_map(|&e| with(point, |p| p.local_steps = e).bounds.printed.b.ok())
+                .collect();
+            let largest = values.iter().copied().fold(0.0, f64::max);
+            let ratio = largest / values.iter().copied().fold(f64::INFINITY, f64::min);
+            let scheme = scheme_name(&point.plan.protocol);
+            numbers.push((format!("{scheme}: largest B to smallest, E = 2 to 50"), ratio));
+            ratio
+        })
+        .collect();
+    let almost_constant = Claim {
+        id: "b-almost-constant",
+        place: "section 3.4",
+        statement: "B, B1 and B2 are almost constant with respect to E",
+        verdict: match (spread[0] < 2.0, spread[1].max(spread[2]) < 2.0) {
+            (true, true) => Verdict::Holds,
+            (true, false) => Verdict::HoldsOnlyWhere("all clients participate".into()),
+            _ => Verdict::DoesNotHold,
+        },
+        reason: "As printed, over E = 2, 5, 10, 20, 50.".into(),
+        numbers,
+    };
+    let b = |point: &Studied| {
+        Guarantees::of(&point.plan, &Overrides::default()).bounds.printed.b.unwrap_or(f64::NAN)
+    };
+    let (b1, b2) = (b(first), b(second));
+    let order = Claim {
+        id: "b1-above-b2",
+        place: "section 4.1",
+        statement: "Scheme II is better because B1 > B2",
+        verdict: if b1 > b2 { Verdict::Holds } else { Verdict::DoesNotHold },
+        reason: "The constants as printed; the exact expectations agree with the order.".into(),
+        numbers: vec![("B1".into(), b1), ("B2".into(), b2), ("B, full".into(), b(full))],
+    };
+    vec![almost_constant, order, fewer_with_k(first)]
+}
+
+/// The guarantees of a run whose protocol is changed.
+fn with(point: &Studied, change: impl Fn(&mut Protocol)) -> Guarantees {
+    let mut plan = point.plan.clone();
+    change(&mut plan.protocol);
+    Guarantees::of(&plan, &Overrides::default())
+}
+
+fn fewer_with_k(point: &Studied) -> Claim {
+    let sizes = [5usize, 10, 20];
+    let mut numbers = Vec::new();
+    let mut steps = |version: &str| -> Vec<f64> {
+        sizes
+            .iter()
+            .map(|&cohort| {
+                let change = |p: &mut Protocol| p.scheme = Scheme::WithReplacement { cohort };
+                let found = with(point, change);
+                let bound = match version {
+                    "printed" => &found.bounds.printed,
+                    _ => &found.bounds.corrected,
+                };
+                let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
+                numbers.push((format!("{version}, K = {cohort}: T_eps for 1 %"), steps));
+                steps
+            })
+            .collect()
+    };
+    let (printed, corrected) = (steps("printed"), steps("corrected"));
+    let falls = |values: &[f64]| values.windows(2).all(|pair| pair[1] < pair[0] * (1.0 - 1e-9));
+    Claim {
+        id: "steps-fall-with-k",
+        place: "section 3.4",
+        statement: "T_ε decreases monotonically with K",
+        verdict: match (falls(&printed), falls(&corrected)) {
+            (true, _) => Verdict::Holds,
+            (false, true) => Verdict::HoldsOnlyWhere("the bounds are corrected".into()),
+            _ => Verdict::DoesNotHold,
+        },
+        reason: "Scheme I. Where υ is γ times the first distance, the printed bound does not depend on K."
+            .into(),
+        numbers,
+    }
+}

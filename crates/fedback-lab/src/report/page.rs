@@ -1,0 +1,109 @@
+//! The HTML page of a report.
+
+use super::{Claim, Report, Section, Verdict};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The whole page.
+pub(super) fn html(report: &Report) -> String {
+    let contents: String = report
+        .sections
+        .iter()
+        .map(|s| format!("<li><a href=\"#{}\">{}</a></li>", s.id, escape(&s.title)))
+        .collect();
+    let sections: String = report.sections.iter().map(section).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
+         <p class=\"lead\">{introduction}</p>\n<nav><ol>{contents}</ol></nav>\n{summary}\n{sections}\
+         </main>\n<div id=\"values\" hidden></div>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        title = escape(&report.title),
+        introduction = escape(&report.introduction),
+        summary = summary(report),
+    )
+}
+
+/// All claims at a glance.
+fn summary(report: &Report) -> String {
+    let rows: String = report
+        .sections
+        .iter()
+        .flat_map(|section| section.claims.iter().map(move |claim| (section, claim)))
+        .map(|(section, claim)| {
+            format!(
+                "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td class=\"quiet\">{}</td></tr>",
+                section.id,
+                escape(claim.statement),
+                badge(claim),
+                escape(claim.place)
+            )
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h2 id=\"verdicts\">Claims and verdicts</h2>\n<div class=\"wide\"><table>\
+         <thead><tr><th>claim</th><th>verdict</th><th>where</th></tr></thead>\
+         <tbody>{rows}</tbody></table></div>\n"
+    )
+}
+
+fn badge(claim: &Claim) -> String {
+    let class = match claim.verdict {
+        Verdict::Holds => "holds",
+        Verdict::HoldsOnlyWhere(_) => "partly",
+        Verdict::DoesNotHold => "fails",
+        Verdict::NotDecidable => "open",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", escape(&claim.verdict.words()))
+}
+
+fn section(section: &Section) -> String {
+    let figures: String = section
+        .figures
+        .iter()
+        .map(|(_, figure)| format!("<figure>{}</figure>", figure.to_svg()))
+        .collect();
+    let claims: String = section.claims.iter().map(claim).collect();
+    format!(
+        "<section id=\"{}\">\n<h2>{}</h2>\n<p>{}</p>\n{figures}\n{claims}\n</section>\n",
+        section.id,
+        escape(&section.title),
+        escape(&section.text)
+    )
+}
+
+fn claim(claim: &Claim) -> String {
+    let numbers: String = claim
+        .numbers
+        .iter()
+        .map(|(name, x)| format!("<tr><td>{}</td><td>{}</td></tr>", escape(name), number(*x)))
+        .collect();
+    format!(
+        "<div class=\"claim\"><p class=\"statement\">“{}” <span class=\"quiet\">{}</span></p>\
+         <p>{} {}</p><details><summary>the numbers</summary><table class=\"numbers\">{numbers}\
+         </table></details></div>\n",
+        escape(claim.statement),
+        escape(claim.place),
+        badge(claim),
+        escape(&claim.reason)
+    )
+}
+
+fn number(x: f64) -> String {
+    match x.abs() {
+        size if x.is_finite() && (size == 0.0 || (1e-3..1e6).contains(&size)) => {
+            let text = format!("{x:.4}");
+            text.trim_end_matches('0').trim_end_matches('.').to_string()
+        }
+        _ if x.is_finite() => format!("{x:.3e}"),
+        _ => "never".into(),
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
