@@ -5,7 +5,7 @@
 //!
 //! (βA − I/2) Σ + Σ (βA − I/2)ᵀ = β² V,  V = Q + E R,
 //!
-//! where Q = Σ E[c_k²] S_k is the noise of one step seen through the coefficients c of the cohort and
+//! where Q = Σ E(c_k²) S_k is the noise of one step seen through the coefficients c of the cohort and
 //! R = Cov(Σ c_k r_k) what the choice of the cohort adds:
 //!
 //! | scheme | Q | R |
@@ -17,7 +17,7 @@
 //! Scaled objectives have the V of sampling without replacement. The mean is of order 1/t where
 //! β Re λ > 1, and falls faster than 1/√t as soon as 2β Re λ > 1, so that the limit of
 //! (t + γ) E|θ − θ^PS|² is the trace of Σ either way:
-//! (βA − I) lim (t + γ) E[x] = β² (E−1)/2 Σ p_i G_i g_i with g_i = −r_i and G_i = I − M_i (I where
+//! (βA − I) lim (t + γ) E(x) = β² (E−1)/2 Σ p_i G_i g_i with g_i = −r_i and G_i = I − M_i (I where
 //! the model is deployed once a round; N p_i² for p_i where objectives are scaled).
 
 use fedback_core::federation::Federation;
@@ -83,8 +83,12 @@ pub fn large_time(
         ));
     }
     let field = Field::new(federation, protocol, point);
-    let margin =
-        spectrum::smallest_real_part(&field.derivative).ok_or("the eigenvalues were not found")?;
+    let diagonal = federation.response.is_diagonal();
+    let margin = match diagonal {
+        true => field.derivative.diagonal().min(),
+        false => spectrum::smallest_real_part(&field.derivative)
+            .ok_or("the eigenvalues were not found")?,
+    };
     let twice_rate = 2.0 * beta * margin;
     if twice_rate <= 1.0 {
         return Err(format!(
@@ -96,7 +100,7 @@ pub fn large_time(
     let identity = DMatrix::identity(dim, dim);
     let shifted = &field.derivative * beta - &identity * 0.5;
     let source = &field.noise * (beta * beta);
-    let distance = match federation.response.is_diagonal() {
+    let distance = match diagonal {
         true => (0..dim).map(|j| source[(j, j)] / (2.0 * shifted[(j, j)])).sum(),
         false => {
             // vec(XΣ + ΣXᵀ) = (I ⊗ X + X ⊗ I) vec Σ.

@@ -488,6 +488,31 @@ fn large_time_law_is_the_limit() {
             }
         }
     }
+    // Without noise, all that is left under full participation is the mean.
+    let still = gaussian(&line.weights, &[1.0, -1.0, 2.0], &[0.4, -0.6, 0.7], 0.0);
+    let protocol_of = |scale: bool, deploy: Deploy| match scale {
+        false => Protocol { deploy, ..protocol(Scheme::Full, 4, steps) },
+        true => {
+            let all = Scheme::WithoutReplacement { cohort: 3 };
+            Protocol { deploy, scale_objectives: true, ..protocol(all, 4, steps) }
+        }
+    };
+    let point = stable_point(&still, &[0.0]).unwrap();
+    for (scale, deploy, drifts) in [
+        (false, Deploy::Step, true),
+        (false, Deploy::Round, false),
+        (true, Deploy::Step, true),
+        (true, Deploy::Round, true),
+    ] {
+        let protocol = protocol_of(scale, deploy);
+        let law = large_time(&still, &protocol, Some(&point)).unwrap();
+        let mut curve = ExactCurve::new(&still, &protocol, &point, Some(&point)).unwrap();
+        (0..20_000).for_each(|_| curve.advance());
+        let found = curve.moments().distance_sq.unwrap().sqrt() * (80_000.0 + law.gamma);
+        let expected = law.mean.unwrap()[0].abs();
+        assert!((found - expected).abs() <= 5e-3 * (1.0 + expected), "{found} {expected}");
+        assert_eq!(expected > 0.1, drifts, "{scale} {deploy:?} {expected}");
+    }
     let slow = protocol(Scheme::Full, 1, StepSize::Decaying { beta: 0.5, gamma: 10.0 });
     assert!(large_time(&line, &slow, Some(&[0.0])).unwrap_err().contains("more slowly than 1/t"));
 }

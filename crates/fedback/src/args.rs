@@ -65,6 +65,8 @@ pub struct SpecArgs {
 }
 
 #[derive(Args)]
+// A negative number is refused by name and range, not as an unknown option.
+#[command(allow_negative_numbers = true)]
 pub struct BoundsArgs {
     #[command(flatten)]
     pub spec: SpecArgs,

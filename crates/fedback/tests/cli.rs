@@ -234,6 +234,42 @@ fn another_kind_replaces_a_section() {
 }
 
 #[test]
+fn bounds_stand_side_by_side() {
+    let folder = Folder::new(&GAUSSIAN.replace("-1.5", "-0.5"));
+    let json = folder.json(&["bounds", "spec.toml", "--json"]);
+    let keys = |version: &str| -> Vec<String> {
+        json[version].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys("printed"), keys("corrected"));
+    let number = |json: &Value, path: &str| json.pointer(path).unwrap().as_f64().unwrap();
+    // Σ p|ε| = 0.62: δ is half of 1/0.62 − 1, and half of 0.38 is left.
+    assert!((number(&json, "/delta") - 0.5 * (1.0 / 0.62 - 1.0)).abs() < 1e-14);
+    assert!((number(&json, "/printed/mu_tilde") - 0.19).abs() < 1e-14);
+    assert!(number(&json, "/printed/gamma") > number(&json, "/corrected/gamma"));
+    assert!(json["printed"]["c9"].is_null());
+    assert!(json["undefined"]["c9"].as_str().unwrap().contains("without replacement"));
+    // T = υ/A − γ, 2⌊T/E⌋, T + C·T/E.
+    let set = ["--accuracy", "0.5", "--communication-cost", "6", "--sigma", "2", "--delta", "0.1"];
+    let json = folder.json(&[&["bounds", "spec.toml", "--json"], &set[..]].concat());
+    assert_eq!(json["constants"]["sigma"]["origin"], "given");
+    assert_eq!(json["delta"], 0.1);
+    let at = |key: &str| number(&json, &format!("/corrected/{key}"));
+    let cost = |key: &str| number(&json, &format!("/steps_to_accuracy/corrected/{key}"));
+    assert_eq!(cost("steps"), at("upsilon") / 0.5 - at("gamma"));
+    assert_eq!(cost("communications"), 2.0 * (cost("steps") / 3.0).floor());
+    assert_eq!(cost("total_time"), cost("steps") + 6.0 * cost("steps") / 3.0);
+    let table = Folder::new(TABLE);
+    let json = table.json(&["bounds", "spec.toml", "--json"]);
+    assert_eq!(json["constants"]["sigma"]["origin"], "estimated");
+    assert!(json["delta"].is_null() && json["corrected"]["upsilon"].is_null());
+    let report = text(&table.run(&["bounds", "spec.toml"]).stdout);
+    assert!(report.contains("no delta is valid") && report.contains("no guarantee"), "{report}");
+    let refused = folder.run(&["bounds", "spec.toml", "--mu", "-1"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--mu"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn a_store_that_vanishes_is_noticed_and_the_result_kept() {
     let folder = Folder::new(&GAUSSIAN.replace("rounds = 40", "rounds = 400000"));
     let mut command = folder.command(&["run", "spec.toml", "--json", "--quiet"]);

@@ -4,6 +4,7 @@ use fedback::lab::bounds::{Guarantees, Overrides};
 use fedback::lab::error::Error;
 use fedback::lab::plan::Plan;
 use fedback::theory::bounds::{Bound, Value as Number};
+use fedback::theory::constants::Origin;
 use serde_json::{Value, json};
 
 use super::label;
@@ -101,8 +102,18 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
         .collect();
     rows.extend(costs(found, printed, corrected));
     text.push_str(&table(&words(["", "printed", "corrected", ""]), &rows));
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (key, why) in found.undefined() {
-        text.push_str(&format!("  no {key}: {why}\n"));
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, keys)) => keys.push(key),
+            None => reasons.push((why, vec![key])),
+        }
+    }
+    for (why, keys) in reasons {
+        text.push_str(&format!("  no {}: {why}\n", keys.join(", ")));
+    }
+    if found.constants().iter().any(|(_, constant)| constant.origin == Origin::Estimated) {
+        text.push_str("  estimated constants hold at the stable point: no guarantee follows\n");
     }
     text.push('\n');
     text.push_str(&match &found.bounds.own_step {

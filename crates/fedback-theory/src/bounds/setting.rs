@@ -1,0 +1,368 @@
+//! The formulas of the theorems, in both versions.
+
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Deploy, Protocol, Scheme, StepSize};
+
+use super::{Bound, Value, Version, none, short};
+use crate::constants::{Constant, Constants};
+
+/// What the theorems are about, as numbers.
+pub(crate) struct Setting {
+    pub(crate) mu: Value,
+    pub(crate) smoothness: Value,
+    average: f64,
+    largest: f64,
+    /// Σ ε_i / N.
+    plain_average: f64,
+    pub(crate) sigma: Value,
+    varsigma: Value,
+    pub(crate) delta_0: Value,
+    pub(crate) clients: f64,
+    pub(crate) local_steps: f64,
+    pub(crate) scheme: Scheme,
+    step_size: StepSize,
+    scaled: bool,
+    /// N times the largest and smallest weight.
+    extremes: (f64, f64),
+    /// Whether the theorems are about this protocol.
+    pub(crate) covered: Result<(), String>,
+}
+
+/// The numbers that enter the formulas, after scaling where objectives are scaled.
+struct Inputs {
+    mu: Value,
+    smoothness: Value,
+    average: f64,
+    sigma: Value,
+    varsigma: Value,
+    /// q_max where it multiplies c1.
+    c1_factor: f64,
+}
+
+const NO_DELTA: &str = "no delta is valid";
+
+impl Setting {
+    pub(super) fn new(federation: &Federation, protocol: &Protocol, constants: &Constants) -> Self {
+        let n = federation.clients() as f64;
+        let known = |name: &str, constant: &Constant| {
+            constant.value.ok_or_else(|| format!("{name} is not known: {}", constant.how))
+        };
+        let q = federation.weights.iter().map(|p| n * p);
+        let (most, least) = (q.clone().fold(0.0, f64::max), q.fold(f64::INFINITY, f64::min));
+        let uneven = most - least > 1e-9;
+        let covered = if protocol.deploy == Deploy::Round {
+            Err("the theorems deploy the model at every local step, this protocol once a round")
+        } else if matches!(protocol.scheme, Scheme::WithoutReplacement { .. })
+            && uneven
+            && !protocol.scale_objectives
+        {
+            Err("sampling without replacement needs equal weights, or scale_objectives = true")
+        } else {
+            Ok(())
+        };
+        Setting {
+            mu: known("mu", &constants.mu),
+            smoothness: known("L", &constants.smoothness),
+            average: constants.average_sensitivity.value.unwrap_or(0.0),
+            largest: constants.largest_sensitivity.value.unwrap_or(0.0),
+            plain_average: constants.sensitivities.iter().sum::<f64>() / n,
+            sigma: known("sigma", &constants.sigma),
+            varsigma: known("varsigma", &constants.varsigma),
+            delta_0: known("delta_0", &constants.delta_0),
+            clients: n,
+            local_steps: protocol.local_steps as f64,
+            scheme: protocol.scheme,
+            step_size: protocol.step_size,
+            scaled: protocol.scale_objectives,
+            extremes: (most, least),
+            covered: covered.map_err(String::from),
+        }
+    }
+
+    /// What multiplies the pre-aggregation consensus error: the variance that a cohort adds.
+    pub(crate) fn sampling(&self) -> f64 {
+        let n = self.clients;
+        match self.scheme {
+            Scheme::Full => 0.0,
+            Scheme::WithReplacement { cohort } => 1.0 / cohort as f64,
+            Scheme::WithoutReplacement { .. } if n <= 1.0 => 0.0,
+            Scheme::WithoutReplacement { cohort } => {
+                (n - cohort as f64) / (cohort as f64 * (n - 1.0))
+            }
+        }
+    }
+
+    /// σ after scaling.
+    pub(crate) fn sigma(&self, version: Version) -> Value {
+        self.inputs(version).sigma
+    }
+
+    /// μ after scaling.
+    pub(crate) fn mu(&self, version: Version) -> Value {
+        self.inputs(version).mu
+    }
+
+    fn inputs(&self, version: Version) -> Inputs {
+        let (most, least) = self.extremes;
+        let times = |value: &Value, factor: f64| value.clone().map(|v| v * factor);
+        if !self.scaled {
+            return Inputs {
+                mu: self.mu.clone(),
+                smoothness: self.smoothness.clone(),
+                average: self.average,
+                sigma: self.sigma.clone(),
+                varsigma: self.varsigma.clone(),
+                c1_factor: 1.0,
+            };
+        }
+        match version {
+            Version::Printed => Inputs {
+                mu: times(&self.mu, least),
+                smoothness: times(&self.smoothness, most),
+                average: self.plain_average,
+                sigma: times(&self.sigma, most.sqrt()),
+                varsigma: times(&self.varsigma, most.sqrt()),
+                c1_factor: 1.0,
+            },
+            Version::Corrected => {
+                let away = (most - 1.0).abs().max((1.0 - least).abs());
+                let varsigma = self.varsigma.clone().and_then(|v| {
+                    let slope = away * self.smoothness.clone()? * (1.0 + self.average);
+                    Ok((2.0 * (most * v).powi(2) + 2.0 * slope * slope).sqrt())
+                });
+                Inputs {
+                    // f is unchanged, and so is μ̃; the factor of c1 is in L and divided out there.
+                    mu: self.mu.clone(),
+                    smoothness: times(&self.smoothness, most),
+                    average: self.average,
+                    sigma: times(&self.sigma, most),
+                    varsigma,
+                    c1_factor: most,
+                }
+            }
+        }
+    }
+
+    /// δ: what was asked for, or half of the largest valid one.
+    pub(super) fn delta(&self, asked: Option<f64>) -> Value {
+        if let Some(delta) = asked {
+            return Ok(delta);
+        }
+        let (mu, smoothness) = (self.mu.clone()?, self.smoothness.clone()?);
+        if self.average == 0.0 {
+            return Err("the average sensitivity is 0, so delta has no effect".into());
+        }
+        let largest = mu / (smoothness * self.average) - 1.0;
+        match largest > 0.0 {
+            true => Ok(largest / 2.0),
+            false => Err(format!(
+                "{NO_DELTA}: the average of the absolute sensitivities, {}, is not below mu/L = {}",
+                short(self.average),
+                short(mu / smoothness)
+            )),
+        }
+    }
+
+    /// μ̃, which must be positive for anything that follows.
+    fn positive(mu_tilde: &Value) -> Value {
+        match mu_tilde.clone()? {
+            value if value > 0.0 => Ok(value),
+            value => {
+                Err(format!("mu_tilde = {} is not positive: delta is too large", short(value)))
+            }
+        }
+    }
+
+    /// c2, c3 and c5, and c4 by what replaces Δ₀ in it.
+    fn common(&self, inputs: &Inputs, far: &Value) -> [Value; 4] {
+        let reach = |l: f64| l * l * (1.0 + self.largest).powi(2);
+        let square = |value: &Value| value.clone().map(|v| v * v);
+        let (s, v) = (square(&inputs.sigma), square(&inputs.varsigma));
+        let with = |a: f64, b: f64| -> Value {
+            Ok(a * s.clone()? + b * reach(inputs.smoothness.clone()?))
+        };
+        let spread = |a: f64, b: f64| -> Value { Ok(a * s.clone()? + b * v.clone()?) };
+        let c4 = far.clone().and_then(|far| match far > 0.0 {
+            true => Ok(spread(16.0, 12.0)? + spread(8.0, 12.0)? / far),
+            false => {
+                Err("the run starts at the stable point, delta_0 = 0, and c4 divides by it"
+                    .to_string())
+            }
+        });
+        let c5 = far.clone().and_then(|far| Ok(spread(48.0, 36.0)? * far + spread(24.0, 36.0)?));
+        [with(4.0, 4.0), with(12.0, 18.0), c4, c5]
+    }
+
+    fn kappa(&self) -> f64 {
+        let e = self.local_steps;
+        (2.0 * e * e - e) * e.ln()
+    }
+
+    fn c6(&self) -> f64 {
+        let e = self.local_steps;
+        (2.0 * e * e + 3.0 * e + 1.0) * (e + 1.0).ln()
+    }
+
+    pub(super) fn printed(&self, delta: &Value) -> Bound {
+        let inputs = self.inputs(Version::Printed);
+        let (average, e) = (inputs.average, self.local_steps);
+        let own_delta = if average == 0.0 { Ok(0.0) } else { delta.clone() };
+        let mu_tilde: Value = own_delta.and_then(|delta| {
+            Ok(inputs.mu.clone()? - (1.0 + delta) * average * inputs.smoothness.clone()?)
+        });
+        let c1: Value = match average > 0.0 {
+            true => delta.clone().and_then(|delta| {
+                let l = inputs.smoothness.clone()?;
+                Ok(l * (1.0 + self.largest).powi(2) / (2.0 * delta * average))
+            }),
+            false => Err("the average sensitivity is 0, and c1 divides by it".into()),
+        };
+        let [c2, c3, c4, c5] = self.common(&inputs, &self.delta_0);
+        let c6 = self.c6();
+        let full = self.scheme == Scheme::Full;
+        let growth = if full { self.kappa() } else { c6 };
+        let noise: Value = inputs.sigma.clone().map(|s| 2.0 * s * s);
+        // A term without local steps to come from is nothing, whatever its factors are.
+        let drift = |of: &dyn Fn() -> Value| if growth == 0.0 { Ok(0.0) } else { of() };
+        let cap: Value = Self::positive(&mu_tilde).and_then(|mu_tilde| {
+            let steep = drift(&|| {
+                Ok((c1.clone()? * c3.clone()? + c2.clone()? / 6.0) * c4.clone()? * growth)
+            })?;
+            Ok(mu_tilde / (noise.clone()? + steep))
+        });
+        let b: Value = cap.clone().and_then(|cap| {
+            self.covered.clone()?;
+            let spread = c5.clone()? * growth;
+            let steps = drift(&|| match spread == 0.0 {
+                true => Ok(0.0),
+                false => Ok(4.0 * cap * (c1.clone()? + c2.clone()? * cap) * spread),
+            })?;
+            let sampled = if full { 0.0 } else { self.sampling() * c5.clone()? * c6 };
+            Ok(noise.clone()? + steps + sampled)
+        });
+        let beta = Self::positive(&mu_tilde).map(|mu_tilde| 2.0 / mu_tilde);
+        let gamma: Value = cap.clone().and_then(|cap| {
+            self.covered.clone()?;
+            let beta = beta.clone()?;
+            let (polynomial, c) = match self.scheme {
+                Scheme::Full => (4.0 * e * e + 2.0 * e, c3.clone()?),
+                Scheme::WithReplacement { .. } => (4.0 * e * e + 10.0 * e + 6.0, c3.clone()?),
+                // Theorem 3.3 prints c5 where its proof has c3.
+                Scheme::WithoutReplacement { .. } => (4.0 * e * e + 10.0 * e + 6.0, c5.clone()?),
+            };
+            Ok((beta / cap).max(e).max(beta * (polynomial * c).sqrt()))
+        });
+        let upsilon = self.upsilon(&mu_tilde, &b, &gamma);
+        let eta0 = cap.and_then(|cap| match cap.is_finite() {
+            true => Ok(cap),
+            false => {
+                Err("without noise and heterogeneity there is no cap on the first step".into())
+            }
+        });
+        let c = [c1, c2, c3, c4, c5, Ok(c6)];
+        Bound { mu_tilde, c, alternative_c: none(), eta0, b, beta, gamma, upsilon }.finite()
+    }
+
+    pub(super) fn corrected(&self, delta: &Value) -> Bound {
+        let inputs = self.inputs(Version::Corrected);
+        let alpha: Value = match self.average > 0.0 {
+            true => delta.clone().map(|d| 2.0 * d * self.average / (1.0 + self.largest)),
+            // Free where ε̄ = 0: the one that leaves half of μ, as the default δ does.
+            false => self
+                .mu
+                .clone()
+                .and_then(|mu| Ok(mu / (self.smoothness.clone()? * (1.0 + self.largest)))),
+        };
+        let mu_tilde: Value = alpha.clone().and_then(|alpha| {
+            let l = self.smoothness.clone()?;
+            Ok(self.mu.clone()? - l * self.average - 0.5 * alpha * l * (1.0 + self.largest))
+        });
+        let c1 = alpha.and_then(|alpha| {
+            Ok(inputs.c1_factor * self.smoothness.clone()? * (1.0 + self.largest) / alpha)
+        });
+        let far = self.delta_0.clone().map(|delta_0| delta_0.max(1.0));
+        let [c2, c3, c4, c5] = self.common(&inputs, &far);
+        let c = [c1, c2, c3, c4, c5, Ok(self.c6())];
+        let beta = Self::positive(&mu_tilde).map(|mu_tilde| 2.0 / mu_tilde);
+        let gamma: Value = self.covered.clone().and_then(|()| {
+            let (mu_tilde, beta) = (Self::positive(&mu_tilde)?, beta.clone()?);
+            let step = self.largest_step(&c, mu_tilde, far.clone()?)?;
+            Ok((beta / step).max(self.local_steps))
+        });
+        let eta0: Value = gamma.clone().and_then(|gamma| Ok(beta.clone()? / gamma));
+        let b = eta0.clone().and_then(|eta0| self.growth(&c, eta0));
+        let upsilon = self.upsilon(&mu_tilde, &b, &gamma);
+        Bound { mu_tilde, c, alternative_c: none(), eta0, b, beta, gamma, upsilon }.finite()
+    }
+
+    /// B(η) of the corrected theorem.
+    fn growth(&self, c: &[Value; 6], step: f64) -> Value {
+        let s = self.sigma(Version::Corrected)?;
+        let (c1, c2, c5) = (c[0].clone()?, c[1].clone()?, c[4].clone()?);
+        let local = (c1 * step + c2 * step * step) * self.kappa() * c5;
+        Ok(2.0 * s * s + local + self.sampling() * self.c6() * c5)
+    }
+
+    /// The largest first step that the corrected theorem allows, but for γ ≥ E.
+    fn largest_step(&self, c: &[Value; 6], mu_tilde: f64, far: f64) -> Value {
+        let n = self.local_steps - if self.scheme == Scheme::Full { 1.0 } else { 0.0 };
+        let (c2, c3) = (c[1].clone()?, c[2].clone()?);
+        let mut most = mu_tilde / c2;
+        if n > 0.0 {
+            most = most.min((2.0 * c3 * n * (2.0 * n + 1.0)).sqrt().recip());
+        }
+        let keeps = |step: f64| -> Result<bool, String> {
+            Ok(step * self.growth(c, step)? <= mu_tilde * far)
+        };
+        if keeps(most)? {
+            return Ok(most);
+        }
+        // η B(η) grows with η: bisect on a logarithmic scale until neighbours are reached.
+        let (mut below, mut above) = (most, most);
+        while !keeps(below)? {
+            above = below;
+            below /= 1024.0;
+        }
+        for _ in 0..100 {
+            let middle = (below * above).sqrt();
+            if keeps(middle)? { below = middle } else { above = middle }
+        }
+        Ok(below)
+    }
+
+    fn upsilon(&self, mu_tilde: &Value, b: &Value, gamma: &Value) -> Value {
+        let mu_tilde = Self::positive(mu_tilde)?;
+        let settled = 4.0 * b.clone()? / (mu_tilde * mu_tilde);
+        Ok(settled.max(gamma.clone()? * self.delta_0.clone()?))
+    }
+
+    /// υ of the corrected theorem at the protocol's own β and γ, or which condition they break.
+    pub(super) fn own_step(&self, corrected: &Bound, delta: &Value) -> Value {
+        self.covered.clone()?;
+        let StepSize::Decaying { beta, gamma } = self.step_size else {
+            return Err("the theorems are about step sizes beta/(t + gamma)".into());
+        };
+        if self.average > 0.0 {
+            delta.clone()?;
+        }
+        let mu_tilde = Self::positive(&corrected.mu_tilde)?;
+        if beta * mu_tilde <= 1.0 {
+            return Err(format!("beta is not above 1/mu_tilde = {}", short(1.0 / mu_tilde)));
+        }
+        if gamma < self.local_steps {
+            return Err("gamma is below local_steps".into());
+        }
+        let far = self.delta_0.clone()?.max(1.0);
+        let most = self.largest_step(&corrected.c, mu_tilde, far)?;
+        if beta / gamma > most * (1.0 + 1e-12) {
+            return Err(format!(
+                "the first step beta/gamma = {} is above {}, the largest that the proof allows",
+                short(beta / gamma),
+                short(most)
+            ));
+        }
+        let settled =
+            beta * beta * self.growth(&corrected.c, beta / gamma)? / (beta * mu_tilde - 1.0);
+        Ok(settled.max(gamma * self.delta_0.clone()?))
+    }
+}
