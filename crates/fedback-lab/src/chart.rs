@@ -31,8 +31,29 @@ pub fn main_measurement(outcomes: &[&Outcome]) -> Option<Measurement> {
     })
 }
 
-/// A figure of one measurement over local steps.
+/// What the band around a mean shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Band {
+    /// Two standard errors of the mean: where an expectation should lie.
+    StandardErrors,
+    /// One standard deviation: where single runs lie. Of the logarithm where the axis is logarithmic,
+    /// as if they were log-normal, since a mean less its deviation may well be negative.
+    StandardDeviation,
+}
+
+/// A figure of one measurement over local steps, with bands of two standard errors.
 pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pair<'_>]) -> Figure {
+    banded(title, subtitle, measurement, pairs, Band::StandardErrors)
+}
+
+/// A figure of one measurement over local steps.
+pub fn banded(
+    title: &str,
+    subtitle: &str,
+    measurement: Measurement,
+    pairs: &[Pair<'_>],
+    band: Band,
+) -> Figure {
     let label = match measurement {
         Measurement::Distance => "squared distance to the stable point",
         Measurement::Risk => "performative risk",
@@ -41,10 +62,10 @@ pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pai
         Measurement::Auc => "area under the ROC curve",
         Measurement::ClientRisk(_) => "risk of a client",
     };
-    let log = matches!(measurement, Measurement::Distance | Measurement::Consensus);
-    let y = if log { Axis::log(label) } else { Axis::linear(label) };
+    let y = if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) };
     let series = pairs.iter().enumerate().flat_map(|(colour, pair)| {
-        let simulated = pair.run.map(|run| simulated(&pair.label, colour, measurement, run));
+        let simulated =
+            pair.run.map(|run| simulated((&pair.label, colour), measurement, run, band));
         let exact = pair.exact.map(|exact| {
             let name = match pair.run {
                 Some(_) => format!("{}, exact", pair.label),
@@ -64,22 +85,41 @@ pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pai
     }
 }
 
+/// Whether a measurement falls over orders of magnitude.
+fn is_log(measurement: Measurement) -> bool {
+    matches!(measurement, Measurement::Distance | Measurement::Consensus)
+}
+
 fn means(measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {
     let column = outcome.curve.column(measurement);
     column.into_iter().map(|(step, statistic)| (step as f64, statistic.mean)).collect()
 }
 
-fn simulated(label: &str, colour: usize, measurement: Measurement, run: &Outcome) -> Series {
+fn simulated(
+    (label, colour): (&str, usize),
+    measurement: Measurement,
+    run: &Outcome,
+    band: Band,
+) -> Series {
     let series = Series::line(label, colour, means(measurement, run));
     if run.repetitions < 2 {
         return series;
     }
-    let band = run.curve.column(measurement).into_iter().map(|(_, statistic)| {
-        let error = statistic.sd.unwrap_or(0.0) / (run.repetitions as f64).sqrt();
-        (statistic.mean - 2.0 * error, statistic.mean + 2.0 * error)
+    let width = match band {
+        Band::StandardErrors => 2.0 / (run.repetitions as f64).sqrt(),
+        Band::StandardDeviation => 1.0,
+    };
+    let around = run.curve.column(measurement).into_iter().map(|(_, statistic)| {
+        let (mean, sd) = (statistic.mean, statistic.sd.unwrap_or(0.0));
+        if band == Band::StandardDeviation && is_log(measurement) && mean > 0.0 {
+            let variation = sd / mean;
+            let factor = libm::exp(libm::sqrt(libm::log1p(variation * variation)));
+            return (mean / factor, mean * factor);
+        }
+        (mean - width * sd, mean + width * sd)
     });
-    let band = band.collect();
-    series.with_band(band)
+    let around = around.collect();
+    series.with_band(around)
 }
 
 /// How a run of a sweep is called in tables and legends.

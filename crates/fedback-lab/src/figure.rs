@@ -95,9 +95,11 @@ impl Figure {
                     ys.push(y);
                 }
             }
-            for &(low, high) in series.band.iter().flatten() {
-                lows.extend(self.y.scale.coordinate(low));
-                ys.extend(self.y.scale.coordinate(high));
+            for (&(x, _), &(low, high)) in series.points.iter().zip(series.band.iter().flatten()) {
+                if self.x.scale.coordinate(x).is_some() {
+                    lows.extend(self.y.scale.coordinate(low));
+                    ys.extend(self.y.scale.coordinate(high));
+                }
             }
         }
         // Mean minus deviation may come arbitrarily close to zero, which on a log axis would squeeze
@@ -165,6 +167,14 @@ mod tests {
     pub(super) fn figure(series: Vec<Series>) -> Figure {
         let (x, y) = (Axis::linear("step"), Axis::linear("distance"));
         Figure { title: "Title".to_owned(), subtitle: String::new(), x, y, series }
+    }
+
+    #[test]
+    fn bands_of_points_that_cannot_be_drawn_do_not_stretch_an_axis() {
+        let series = Series::line("loss", 0, vec![(0.0, 9.0), (1.0, 1.0), (2.0, 1.1)])
+            .with_band(vec![(8.0, 10.0), (0.9, 1.1), (1.0, 1.2)]);
+        let figure = Figure { x: Axis::log("step"), ..figure(vec![series]) };
+        assert!(figure.spans().1.place(2.0).is_some_and(|place| place > 1.0));
     }
 
     /// Figures of values that break careless arithmetic, on every pair of scales.

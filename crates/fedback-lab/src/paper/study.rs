@@ -1,8 +1,8 @@
 //! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of them.
 
-use crate::chart::{self, Pair};
+use crate::chart::{self, Band, Pair};
 use crate::exact::exact;
-use crate::figure::Figure;
+use crate::figure::{Axis, Figure};
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
@@ -58,12 +58,17 @@ impl Study {
             })
             .collect();
         let repetitions = points.first().map_or(0, |point| point.run.repetitions);
-        let exact = points.iter().any(|point| point.exact.is_some());
-        let subtitle = format!(
-            "mean of {repetitions} runs ± two standard errors{}",
-            if exact { "; dashed: exact" } else { "" }
-        );
-        let mut figure = chart::chart(title, &subtitle, measurement, &pairs);
+        // Where there is an expectation to compare with, its errors; else, as the paper, the spread.
+        let (band, words) = match points.iter().any(|point| point.exact.is_some()) {
+            true => (Band::StandardErrors, "± two standard errors; dashed: exact"),
+            false => (Band::StandardDeviation, "and one standard deviation around it"),
+        };
+        let subtitle = format!("mean of {repetitions} runs {words}");
+        let mut figure = chart::banded(title, &subtitle, measurement, &pairs, band);
+        if band == Band::StandardDeviation {
+            // Long runs on rows: all that is to be seen of the loss happens in the first percent.
+            figure.x = Axis::log("local step t");
+        }
         let common = points.iter().map(Studied::last_step).min().unwrap_or(0) as f64;
         for series in &mut figure.series {
             let kept = series.points.iter().take_while(|(step, _)| *step <= common).count();
