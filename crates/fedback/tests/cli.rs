@@ -526,6 +526,9 @@ fn the_paper_is_reproduced_and_judged() {
         ("scheme-2-fails-with-unequal-weights", "holds only where iterates"),
         ("rate-one-over-t", "holds"),
         ("bounds-hold", "holds"),
+        ("small-e-when-communication-is-fast", "holds only where the run starts"),
+        ("middle-e-when-communication-is-slow", "holds"),
+        ("steps-grow-with-e", "holds only where the bound is meant"),
         ("b-almost-constant", "holds only where all clients"),
         ("steps-fall-with-k", "holds only where the bounds are corrected"),
     ] {

@@ -220,7 +220,48 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         reason: "The constants as printed; the exact expectations agree with the order.".into(),
         numbers: vec![("B1".into(), b1), ("B2".into(), b2), ("B, full".into(), b(full))],
     };
-    vec![almost_constant, order, fewer_with_k(first)]
+    vec![almost_constant, more_with_e(full), order, fewer_with_k(first)]
+}
+
+fn more_with_e(point: &Studied) -> Claim {
+    let mut numbers = Vec::new();
+    let costs: Vec<f64> = [1usize, 2, 5, 10, 20, 50]
+        .iter()
+        .map(|&e| {
+            let found = with(point, |p| p.local_steps = e);
+            let bound = &found.bounds.printed;
+            let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
+            numbers.push((format!("E = {e}: T_eps for 1 % as printed"), steps));
+            steps
+        })
+        .collect();
+    let grows = costs.windows(2).all(|pair| pair[1] > pair[0]);
+    let mut needed = |e: usize| {
+        let mut plan = point.plan.clone();
+        plan.protocol.local_steps = e;
+        let curve = long_curve(&plan);
+        let goal = 0.01 * curve.first().map_or(f64::NAN, |(_, distance)| *distance);
+        let arrived = curve.iter().find(|(_, distance)| *distance <= goal);
+        let steps = arrived.map_or(f64::INFINITY, |(step, _)| *step);
+        numbers.push((format!("E = {e}: steps needed for 1 %"), steps));
+        steps
+    };
+    let in_fact = needed(1) <= needed(10);
+    Claim {
+        id: "steps-grow-with-e",
+        place: "section 3.4",
+        statement: "The number of steps T_ε grows with E",
+        verdict: match (grows, in_fact) {
+            (true, true) => Verdict::Holds,
+            (true, false) => {
+                Verdict::HoldsOnlyWhere("the bound is meant, not the steps that are needed".into())
+            }
+            (false, _) => Verdict::DoesNotHold,
+        },
+        reason: "The printed bound of full participation, for a hundredth of the first squared distance."
+            .into(),
+        numbers,
+    }
 }
 
 /// The guarantees of a run whose protocol is changed.

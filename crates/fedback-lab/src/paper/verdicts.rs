@@ -218,7 +218,65 @@ pub(super) fn local_steps(studies: &[Study]) -> Vec<Claim> {
                 .into(),
         numbers,
     };
-    vec![slightly, extreme, rounds]
+    let mut claims = vec![slightly, extreme, rounds];
+    claims.extend(choice_of_e(&studies[0]));
+    claims
+}
+
+/// What section 3.4 advises about E, by the total time T + C T/E until a tenth of the distance is
+/// left.
+fn choice_of_e(study: &Study) -> Vec<Claim> {
+    let steps: Vec<f64> = study.points.iter().map(|p| p.plan.protocol.local_steps as f64).collect();
+    let best = |times: &[f64], cost: f64| {
+        let total = |k: usize| times[k] + cost * times[k] / steps[k];
+        let k = (0..times.len()).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
+        steps[k]
+    };
+    let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
+    let mirrored: Vec<f64> = study.points.iter().map(Studied::mirrored_steps_to_a_tenth).collect();
+    let (smallest, largest) = (steps[0], steps[steps.len() - 1]);
+    let (fast, fast_mirrored) = (best(&times, 0.0), best(&mirrored, 0.0));
+    let (slow, slow_mirrored) = (best(&times, 100.0), best(&mirrored, 100.0));
+    let middle = |e: f64| e > smallest && e < largest;
+    vec![
+        Claim {
+            id: "small-e-when-communication-is-fast",
+            place: "section 3.4",
+            statement: "When communication is fast, smaller E are preferable",
+            verdict: match (fast == smallest, fast_mirrored == smallest) {
+                (true, true) => Verdict::Holds,
+                (false, true) => Verdict::HoldsOnlyWhere(
+                    "the run starts on the side away from which local steps push".into(),
+                ),
+                (true, false) => Verdict::HoldsOnlyWhere(
+                    "the run starts on the side towards which local steps push".into(),
+                ),
+                (false, false) => Verdict::DoesNotHold,
+            },
+            reason: format!(
+                "Counting local steps alone, E = {fast} is best from this start and E = \
+                 {fast_mirrored} from the mirrored one."
+            ),
+            numbers: vec![
+                ("best E at C = 0".into(), fast),
+                ("best E at C = 0, mirrored start".into(), fast_mirrored),
+            ],
+        },
+        Claim {
+            id: "middle-e-when-communication-is-slow",
+            place: "section 3.4",
+            statement: "When communication is slow, some middle E are preferable",
+            verdict: decide(middle(slow) && middle(slow_mirrored)),
+            reason: format!(
+                "With a communication a hundred times as long as a step, E = {slow} is best of {smallest} \
+                 to {largest}, and E = {slow_mirrored} from the mirrored start."
+            ),
+            numbers: vec![
+                ("best E at C = 100".into(), slow),
+                ("best E at C = 100, mirrored start".into(), slow_mirrored),
+            ],
+        },
+    ]
 }
 
 /// K ascending; scheme I, then scheme II.
