@@ -275,18 +275,22 @@ fn quoted(name: &str) -> String {
 
 /// One object, or the object of a sweep.
 pub fn to_json(outcomes: &[Outcome], swept: bool) -> Value {
-    match outcomes {
-        [only] if !swept => only.to_json(),
-        _ => {
-            let points = outcomes.iter().map(|outcome| {
-                let mut object = Map::new();
-                object.insert("set".into(), Value::Object(outcome.set.clone()));
-                if let Value::Object(rest) = outcome.to_json() {
-                    object.extend(rest);
-                }
-                Value::Object(object)
-            });
-            json!({ "format": 1, "points": points.collect::<Vec<_>>() })
-        }
+    let points = outcomes.iter().map(|outcome| (&outcome.set, outcome.to_json())).collect();
+    points_to_json(points, swept)
+}
+
+/// The object of the only point, or of a sweep: each point's object after what was set to get there.
+pub fn points_to_json(mut points: Vec<(&Map<String, Value>, Value)>, swept: bool) -> Value {
+    if let (1, false, Some((_, only))) = (points.len(), swept, points.first_mut()) {
+        return only.take();
     }
+    let points = points.into_iter().map(|(set, point)| {
+        let mut object = Map::new();
+        object.insert("set".into(), Value::Object(set.clone()));
+        if let Value::Object(rest) = point {
+            object.extend(rest);
+        }
+        Value::Object(object)
+    });
+    json!({ "format": 1, "points": points.collect::<Vec<_>>() })
 }

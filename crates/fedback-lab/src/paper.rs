@@ -5,6 +5,7 @@
 //! anywhere: change a spec and it changes.
 
 mod credit;
+mod local_steps;
 mod study;
 mod theory;
 mod verdicts;
@@ -70,7 +71,7 @@ pub const FIGURES: &[PaperFigure] = &[
         text: "E = 1, 5, 10, 20, 50 at K = 20, over the same number of local steps.",
         specs: &[spec!("local-steps-with-replacement"), spec!("local-steps-without-replacement")],
         panels: distances,
-        claims: verdicts::local_steps,
+        claims: local_steps::claims,
         quick_rounds: None,
     },
     PaperFigure {

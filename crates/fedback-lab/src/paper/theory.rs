@@ -137,6 +137,7 @@ fn looseness(points: &[Studied]) -> Claim {
     for point in points {
         let scheme = scheme_name(&point.plan.protocol);
         let guarantees = Guarantees::of(&point.plan, &Overrides::default());
+        let reached = long_curve(&point.plan);
         for (version, bound) in
             [("printed", &guarantees.bounds.printed), ("corrected", &guarantees.bounds.corrected)]
         {
@@ -151,14 +152,12 @@ fn looseness(points: &[Studied]) -> Claim {
             let needed = guarantees.accuracy.and_then(|accuracy| bound.steps_to(accuracy));
             let name = format!("{scheme}, {version}: steps until 1 % by the bound");
             numbers.push((name, needed.unwrap_or(f64::NAN)));
-            if let Some(ratio) = long_curve(&point.plan)
-                .last()
-                .and_then(|(t, distance)| Some(bound.at(*t)? / distance))
+            if let Some(ratio) =
+                reached.last().and_then(|(t, distance)| Some(bound.at(*t)? / distance))
             {
                 numbers.push((format!("{scheme}, {version}: bound to exact, late"), ratio));
             }
         }
-        let reached = long_curve(&point.plan);
         let goal = guarantees.accuracy.unwrap_or(f64::NAN);
         let first = reached.iter().find(|(_, distance)| *distance <= goal);
         let steps = first.map_or(f64::INFINITY, |(t, _)| *t);

@@ -14,12 +14,12 @@ use fedback_theory::optimal::optimal_point;
 /// A run has converged as far as its step sizes let it when less than this share of the error is left.
 const CONVERGED: f64 = 0.1;
 
-fn decide(holds: bool) -> Verdict {
+pub(super) fn decide(holds: bool) -> Verdict {
     if holds { Verdict::Holds } else { Verdict::DoesNotHold }
 }
 
 /// Whether each value is at most the one before.
-fn falls(values: &[f64]) -> bool {
+pub(super) fn falls(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] <= pair[0] * (1.0 + 1e-12))
 }
 
@@ -154,129 +154,6 @@ fn stable_and_optimal(point: &Studied) -> Claim {
             ("risk at the optimal point".into(), risk),
         ],
     }
-}
-
-/// E = 1 first, the largest last; scheme I, then scheme II.
-pub(super) fn local_steps(studies: &[Study]) -> Vec<Claim> {
-    let mut numbers = Vec::new();
-    let (mut helps, mut mirrored_helps, mut too_many) = (true, true, true);
-    let mut rounds_then_grow = true;
-    for study in studies {
-        let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
-        let mirrored: Vec<f64> =
-            study.points.iter().map(Studied::mirrored_steps_to_a_tenth).collect();
-        let steps: Vec<f64> =
-            study.points.iter().map(|p| p.plan.protocol.local_steps as f64).collect();
-        let scheme = study.caption();
-        for ((e, t), m) in steps.iter().zip(&times).zip(&mirrored) {
-            numbers.push((format!("{scheme}, E = {e}: steps to a tenth"), *t));
-            numbers.push((format!("{scheme}, E = {e}: the same from the mirrored start"), *m));
-        }
-        let last = times.len() - 1;
-        helps &= falls(&times[..last]);
-        mirrored_helps &= falls(&mirrored[..last]);
-        too_many &= times[last] > times[0];
-        let rounds: Vec<f64> = times.iter().zip(&steps).map(|(t, e)| t / e).collect();
-        rounds_then_grow &= rounds[1] < rounds[0] && rounds[last] > rounds[last - 1];
-    }
-    let slightly = Claim {
-        id: "larger-e-faster",
-        place: "section 4.1",
-        statement: "A slightly larger E leads to faster convergence",
-        verdict: match (helps, mirrored_helps) {
-            (true, true) => Verdict::Holds,
-            (true, false) => Verdict::HoldsOnlyWhere(
-                "the run starts on the side towards which local steps push".into(),
-            ),
-            (false, _) => Verdict::DoesNotHold,
-        },
-        reason: "Local steps shift the point that rounds settle at, by (E − 1)η/2 · Σ p r ε / (1 − ε̄) \
-                 to first order. From a start on the other side the same shift makes every larger E \
-                 slower; the numbers are below."
-            .into(),
-        numbers: numbers.clone(),
-    };
-    let extreme = Claim {
-        id: "very-large-e-slower",
-        place: "section 4.1",
-        statement: "An extremely large E causes slower convergence",
-        verdict: decide(too_many),
-        reason: "Compared with E = 1, in local steps until a tenth of the distance is left.".into(),
-        numbers: numbers.clone(),
-    };
-    let rounds = Claim {
-        id: "rounds-over-e",
-        place: "section 3.4",
-        statement: "The number of aggregations T/E first grows and then decreases with E",
-        verdict: match rounds_then_grow {
-            true => Verdict::DoesNotHold,
-            false => Verdict::NotDecidable,
-        },
-        reason:
-            "It is the other way round: with more local steps fewer rounds are needed, until the \
-                 clients drift too far apart in a round. That is what makes a middle E best."
-                .into(),
-        numbers,
-    };
-    let mut claims = vec![slightly, extreme, rounds];
-    claims.extend(choice_of_e(&studies[0]));
-    claims
-}
-
-/// What section 3.4 advises about E, by the total time T + C T/E until a tenth of the distance is
-/// left.
-fn choice_of_e(study: &Study) -> Vec<Claim> {
-    let steps: Vec<f64> = study.points.iter().map(|p| p.plan.protocol.local_steps as f64).collect();
-    let best = |times: &[f64], cost: f64| {
-        let total = |k: usize| times[k] + cost * times[k] / steps[k];
-        let k = (0..times.len()).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
-        steps[k]
-    };
-    let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
-    let mirrored: Vec<f64> = study.points.iter().map(Studied::mirrored_steps_to_a_tenth).collect();
-    let (smallest, largest) = (steps[0], steps[steps.len() - 1]);
-    let (fast, fast_mirrored) = (best(&times, 0.0), best(&mirrored, 0.0));
-    let (slow, slow_mirrored) = (best(&times, 100.0), best(&mirrored, 100.0));
-    let middle = |e: f64| e > smallest && e < largest;
-    vec![
-        Claim {
-            id: "small-e-when-communication-is-fast",
-            place: "section 3.4",
-            statement: "When communication is fast, smaller E are preferable",
-            verdict: match (fast == smallest, fast_mirrored == smallest) {
-                (true, true) => Verdict::Holds,
-                (false, true) => Verdict::HoldsOnlyWhere(
-                    "the run starts on the side away from which local steps push".into(),
-                ),
-                (true, false) => Verdict::HoldsOnlyWhere(
-                    "the run starts on the side towards which local steps push".into(),
-                ),
-                (false, false) => Verdict::DoesNotHold,
-            },
-            reason: format!(
-                "Counting local steps alone, E = {fast} is best from this start and E = \
-                 {fast_mirrored} from the mirrored one."
-            ),
-            numbers: vec![
-                ("best E at C = 0".into(), fast),
-                ("best E at C = 0, mirrored start".into(), fast_mirrored),
-            ],
-        },
-        Claim {
-            id: "middle-e-when-communication-is-slow",
-            place: "section 3.4",
-            statement: "When communication is slow, some middle E are preferable",
-            verdict: decide(middle(slow) && middle(slow_mirrored)),
-            reason: format!(
-                "With a communication a hundred times as long as a step, E = {slow} is best of {smallest} \
-                 to {largest}, and E = {slow_mirrored} from the mirrored start."
-            ),
-            numbers: vec![
-                ("best E at C = 100".into(), slow),
-                ("best E at C = 100, mirrored start".into(), slow_mirrored),
-            ],
-        },
-    ]
 }
 
 /// K ascending; scheme I, then scheme II.

@@ -2,10 +2,10 @@
 
 use fedback::lab::bounds::{Guarantees, Overrides};
 use fedback::lab::error::Error;
+use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::theory::bounds::{Bound, Value as Number};
 use fedback::theory::constants::Origin;
-use serde_json::{Value, json};
 
 use super::label;
 use crate::args::BoundsArgs;
@@ -20,21 +20,8 @@ pub fn run(args: BoundsArgs) -> Result<(), Error> {
         let texts: Vec<String> = all.iter().map(|(plan, found)| text(plan, found)).collect();
         return output::print(&texts.join("\n"));
     }
-    let json = match all.as_slice() {
-        [(_, only)] if !experiment.swept => only.to_json(),
-        _ => {
-            let points = all.iter().map(|(plan, found)| {
-                let mut object = serde_json::Map::new();
-                object.insert("set".into(), Value::Object(plan.set.clone()));
-                if let Value::Object(rest) = found.to_json() {
-                    object.extend(rest);
-                }
-                Value::Object(object)
-            });
-            json!({ "format": 1, "points": points.collect::<Vec<_>>() })
-        }
-    };
-    output::print_json(&json)
+    let points = all.iter().map(|(plan, found)| (&plan.set, found.to_json())).collect();
+    output::print_json(&points_to_json(points, experiment.swept))
 }
 
 fn overrides(args: &BoundsArgs) -> Result<Overrides, Error> {

@@ -1,9 +1,9 @@
 //! `fedback solve SPEC`.
 
 use fedback::lab::error::Error;
+use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::solution::Solution;
-use serde_json::{Value, json};
 
 use super::label;
 use crate::args::SpecArgs;
@@ -17,21 +17,8 @@ pub fn run(args: SpecArgs) -> Result<(), Error> {
         let texts: Vec<String> = solutions.iter().map(|(plan, s)| text(plan, s)).collect();
         return output::print(&texts.join("\n"));
     }
-    let json = match solutions.as_slice() {
-        [(_, only)] if !experiment.swept => only.to_json(),
-        _ => {
-            let points = solutions.iter().map(|(plan, solution)| {
-                let mut object = serde_json::Map::new();
-                object.insert("set".into(), Value::Object(plan.set.clone()));
-                if let Value::Object(rest) = solution.to_json() {
-                    object.extend(rest);
-                }
-                Value::Object(object)
-            });
-            json!({ "format": 1, "points": points.collect::<Vec<_>>() })
-        }
-    };
-    output::print_json(&json)
+    let points = solutions.iter().map(|(plan, found)| (&plan.set, found.to_json())).collect();
+    output::print_json(&points_to_json(points, experiment.swept))
 }
 
 fn plural(count: usize, one: &str, many: &str) -> String {
