@@ -8,6 +8,7 @@
 pub mod base;
 pub mod exp;
 pub mod federation;
+pub mod lanes;
 pub mod loss;
 pub mod normal;
 pub mod population;
@@ -15,4 +16,5 @@ pub mod protocol;
 pub mod response;
 pub mod risk;
 pub mod score;
+pub mod simd;
 pub mod stream;

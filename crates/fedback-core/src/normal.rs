@@ -2,9 +2,9 @@
 //! layers, in the symmetric form of Doornik (2005).
 //!
 //! One word decides in 99.6 % of the cases (98.5 % with the usual 256 layers; what is left is a
-//! mispredicted branch and an exponential, which then cost a quarter of the whole). The others draw further words through a closure, so
-//! that the number of ordinary words a caller uses never depends on their values: lanes stay in
-//! step. The tables are computed by the `libm` crate and plain arithmetic, never by the system's
+//! mispredicted branch and an exponential, which then cost a quarter of the whole). The others draw
+//! further words through a closure, so that the number of ordinary words a caller uses never
+//! depends on their values: lanes stay in step. The tables are computed by the `libm` crate and plain arithmetic, never by the system's
 //! mathematical library, so that bits do not depend on the machine.
 
 use std::sync::LazyLock;
@@ -51,44 +51,56 @@ impl Ziggurat {
     /// The variate of `word`; `more(k)` is the k-th further word, asked for in order.
     #[inline(always)]
     pub fn normal(&self, word: u64, more: impl Fn(u64) -> u64) -> f64 {
-        let (layer, x) = self.candidate(word);
-        if x.abs() < self.edge[layer + 1] { x } else { self.settle(layer, x, more) }
+        let (x, next) = self.candidate(word);
+        if x.abs() < next { x } else { self.settle(word, more) }
     }
 
+    /// The right edges of a word's layer and of the layer above.
     #[inline(always)]
-    fn candidate(&self, word: u64) -> (usize, f64) {
+    pub(crate) fn layer(&self, word: u64) -> [f64; 2] {
         let layer = word as usize % LAYERS;
+        [self.edge[layer], self.edge[layer + 1]]
+    }
+
+    /// The variate that a word stands for where its size is below the second number.
+    #[inline(always)]
+    pub(crate) fn candidate(&self, word: u64) -> (f64, f64) {
+        let [edge, next] = self.layer(word);
         // 52 bits as the mantissa of a number in [2, 4) make a uniform one in [-1, 1).
         let uniform = f64::from_bits(0x4000_0000_0000_0000 | (word >> 12)) - 3.0;
-        (layer, uniform * self.edge[layer])
+        (uniform * edge, next)
     }
 
+    /// The variate of a word whose candidate was not accepted at once.
     #[cold]
     #[inline(never)]
-    fn settle(&self, layer: usize, x: f64, more: impl Fn(u64) -> u64) -> f64 {
-        let (mut layer, mut x) = (layer, x);
+    pub(crate) fn settle(&self, word: u64, more: impl Fn(u64) -> u64) -> f64 {
+        let mut word = word;
         let mut words = (0..).map(more);
-        let mut next = move || words.next().unwrap_or_default();
+        let mut further = move || words.next().unwrap_or_default();
         loop {
+            let layer = word as usize % LAYERS;
+            let (x, _) = self.candidate(word);
             if layer == 0 {
-                return self.tail(x, next);
+                return self.tail(x, further);
             }
             let height = self.density[layer + 1]
-                + (self.density[layer] - self.density[layer + 1]) * unit(next());
+                + (self.density[layer] - self.density[layer + 1]) * unit(further());
             if height < density(x) {
                 return x;
             }
-            (layer, x) = self.candidate(next());
-            if x.abs() < self.edge[layer + 1] {
+            word = further();
+            let (x, next) = self.candidate(word);
+            if x.abs() < next {
                 return x;
             }
         }
     }
 
-    fn tail(&self, side: f64, mut next: impl FnMut() -> u64) -> f64 {
+    fn tail(&self, side: f64, mut further: impl FnMut() -> u64) -> f64 {
         loop {
-            let beyond = -libm::log(1.0 - unit(next())) / TAIL;
-            if -2.0 * libm::log(1.0 - unit(next())) >= beyond * beyond {
+            let beyond = -libm::log(1.0 - unit(further())) / TAIL;
+            if -2.0 * libm::log(1.0 - unit(further())) >= beyond * beyond {
                 return (TAIL + beyond).copysign(side);
             }
         }

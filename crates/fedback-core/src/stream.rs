@@ -19,7 +19,7 @@ use crate::normal;
 /// cannot be continued bit for bit.
 pub const STREAM_FORMAT: u32 = 1;
 
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// First index of the words that rejected normal variates go on to; ordinary indices stay below.
 const RETRY: u64 = 1 << 62;
@@ -47,6 +47,13 @@ pub enum Purpose {
     Partition = 7,
 }
 
+/// The streams of all rounds and clients for one (seed, repetition, purpose).
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    position: u64,
+    tweak: u64,
+}
+
 /// The streams of all clients for one (seed, repetition, round, purpose).
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
@@ -54,11 +61,18 @@ pub struct Streams {
     tweak: u64,
 }
 
+/// A client's stream before its last mix, which lanes make together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Key {
+    start: u64,
+    tweak: u64,
+}
+
 /// One stream of 64-bit words, addressed by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    position: u64,
-    tweak: u64,
+    pub(crate) position: u64,
+    pub(crate) tweak: u64,
 }
 
 #[inline(always)]
@@ -68,22 +82,52 @@ fn mix(z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A digest that has taken in one more part of a key.
+#[inline(always)]
+fn digest(so_far: u64, part: u64) -> u64 {
+    mix(so_far.wrapping_mul(GOLDEN) ^ part)
+}
+
+impl Rounds {
+    /// The streams of all rounds with this key.
+    pub fn new(seed: Seed, repetition: u64, purpose: Purpose) -> Self {
+        let digest = |start| [seed.0, purpose as u64, repetition].into_iter().fold(start, digest);
+        // Two odd constants without structure: the fractional bits of sqrt(2) and of sqrt(3).
+        Rounds { position: digest(0x6a09_e667_f3bc_c909), tweak: digest(0xbb67_ae85_84ca_a73b) }
+    }
+
+    /// The streams of one round.
+    #[inline(always)]
+    pub fn round(self, round: u64) -> Streams {
+        Streams { position: digest(self.position, round), tweak: digest(self.tweak, round) }
+    }
+}
+
 impl Streams {
     /// The family of streams with this key.
     pub fn new(seed: Seed, repetition: u64, round: u64, purpose: Purpose) -> Self {
-        let digest = |start: u64| {
-            [seed.0, purpose as u64, repetition, round]
-                .into_iter()
-                .fold(start, |digest, part| mix(digest.wrapping_mul(GOLDEN) ^ part))
-        };
-        // Two odd constants without structure: the fractional bits of sqrt(2) and of sqrt(3).
-        Streams { position: digest(0x6a09_e667_f3bc_c909), tweak: digest(0xbb67_ae85_84ca_a73b) }
+        Rounds::new(seed, repetition, purpose).round(round)
     }
 
     /// The stream of one client.
     #[inline(always)]
     pub fn client(self, client: u32) -> Stream {
-        let position = mix(self.position.wrapping_add((client as u64).wrapping_mul(GOLDEN)));
+        self.key(client).stream()
+    }
+
+    /// What [`Streams::client`] is made of, for code that makes many at once.
+    #[inline(always)]
+    pub fn key(self, client: u32) -> Key {
+        let start = self.position.wrapping_add((client as u64).wrapping_mul(GOLDEN));
+        Key { start, tweak: self.tweak }
+    }
+}
+
+impl Key {
+    /// The stream of this key.
+    #[inline(always)]
+    pub fn stream(self) -> Stream {
+        let position = mix(self.start);
         Stream { position, tweak: self.tweak ^ position.rotate_left(32) }
     }
 }
@@ -119,7 +163,13 @@ impl Stream {
     /// from the others, so the (n+1)-th is where it always is.
     #[inline(always)]
     pub fn normal(self, table: &normal::Ziggurat, n: u64) -> f64 {
-        table.normal(self.word(n), move |k| self.word(RETRY + (n << 8) + k))
+        table.normal(self.word(n), self.further(n))
+    }
+
+    /// The words that the n-th variate goes on to.
+    #[inline(always)]
+    pub(crate) fn further(self, n: u64) -> impl Fn(u64) -> u64 {
+        move |k| self.word(RETRY + (n << 8) + k)
     }
 
     /// A cursor over the stream, for draws whose number is not known beforehand.

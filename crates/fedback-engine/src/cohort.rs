@@ -111,6 +111,12 @@ impl CohortSampler {
 }
 
 impl Cohort {
+    /// Nobody.
+    pub fn clear(&mut self) {
+        self.members.clear();
+        self.coefficients.clear();
+    }
+
     /// Turns the ids drawn into members in the order of their ids: by counting, without branches,
     /// where they are dense among `clients`, and by sorting where they are not.
     fn gather(&mut self, clients: usize, coefficient: impl Fn(u32, u32) -> f64) {

@@ -21,6 +21,9 @@ pub fn fold(theta: &mut [f64], cohort: &Cohort, deltas: &[f64], aggregate: Aggre
         let total: f64 = cohort.coefficients.iter().sum();
         theta.iter_mut().for_each(|t| *t *= total);
     }
+    if let [theta] = theta {
+        return fold_scalar(theta, &cohort.coefficients, deltas);
+    }
     let (fours, rest) = cohort.coefficients.as_chunks::<4>();
     let (four_deltas, rest_deltas) = deltas.split_at(4 * fours.len() * dim);
     for (c, deltas) in fours.iter().zip(four_deltas.chunks_exact(4 * dim)) {
@@ -34,6 +37,16 @@ pub fn fold(theta: &mut [f64], cohort: &Cohort, deltas: &[f64], aggregate: Aggre
     for (c, delta) in rest.iter().zip(rest_deltas.chunks_exact(dim)) {
         theta.iter_mut().zip(delta).for_each(|(t, d)| *t += c * d);
     }
+}
+
+/// The same for a single coordinate, without the loops over coordinates.
+fn fold_scalar(theta: &mut f64, coefficients: &[f64], deltas: &[f64]) {
+    let (fours, rest) = coefficients.as_chunks::<4>();
+    let (four_deltas, rest_deltas) = deltas.as_chunks::<4>();
+    for (c, d) in fours.iter().zip(four_deltas) {
+        *theta += (c[0] * d[0] + c[1] * d[1]) + (c[2] * d[2] + c[3] * d[3]);
+    }
+    rest.iter().zip(rest_deltas).for_each(|(c, d)| *theta += c * d);
 }
 
 /// Why an update was refused. The server's state is what it was.

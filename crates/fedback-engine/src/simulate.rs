@@ -1,18 +1,18 @@
 //! Server and clients in memory, in parallel.
 //!
-//! Repetitions advance side by side, in groups that each own the buffers of one round; where there
-//! are fewer repetitions than threads, the clients of a cohort are divided as well. Neither changes
-//! a bit: a client's work is a pure function of its order, and folds follow the cohort. No round
-//! allocates.
+//! Repetitions advance side by side, in groups that go through their rounds together and own the
+//! buffers of one round, so that kernels have many clients at hand; where there are fewer groups
+//! than threads, the clients of a cohort are divided as well. Neither changes a bit: a client's work
+//! is a pure function of its order, and folds follow the cohort. No round allocates.
 
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round};
-use fedback_core::stream::Seed;
+use fedback_core::stream::{Purpose, Rounds, Seed};
 use rayon::prelude::*;
 
-use crate::algorithm::{Order, Scratch, Work, WorkError, step_sizes};
+use crate::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
 use crate::cohort::{Cohort, CohortSampler};
 use crate::server::fold;
 
@@ -27,6 +27,13 @@ pub struct Repetition {
     pub failed: Option<Round>,
     /// Σ p_i |w_i − w̄|² just before the last aggregation, over all clients, where asked for.
     pub consensus: f64,
+    streams: Rounds,
+}
+
+impl Repetition {
+    fn task<'b>(&'b self, round: Round, clients: &'b [ClientId]) -> Task<'b> {
+        Task { streams: self.streams.round(round.0), theta: &self.theta, clients }
+    }
 }
 
 /// All repetitions of a run.
@@ -40,7 +47,7 @@ pub struct Simulation<'a, W> {
     groups: Vec<Group>,
 }
 
-/// Repetitions that share buffers.
+/// Repetitions that go through their rounds together.
 struct Group {
     repetitions: Vec<Repetition>,
     buffers: Buffers,
@@ -48,18 +55,28 @@ struct Group {
 
 #[derive(Default)]
 struct Buffers {
-    cohort: Cohort,
+    /// One a repetition.
+    cohorts: Vec<Cohort>,
     everyone: Vec<ClientId>,
     deltas: Vec<f64>,
-    all_deltas: Vec<f64>,
     mean_delta: Vec<f64>,
     step_sizes: Vec<f64>,
     before: Vec<f64>,
     scratch: Vec<Scratch>,
 }
 
-/// More groups than any machine has threads, few enough that their buffers stay small.
-const GROUPS: usize = 64;
+/// Most repetitions of a group: enough to fill the lanes of a kernel with few clients.
+const TOGETHER: usize = 16;
+/// Numbers in the deltas of a group that fit into a core's cache beside the data.
+const CACHED: usize = 1 << 14;
+
+/// Repetitions a group: as many as share a cache, and few enough that every thread has several
+/// groups to do.
+fn group_size(repetitions: usize, numbers_each: usize) -> usize {
+    let balanced = repetitions.div_ceil(4 * rayon::current_num_threads());
+    let cached = CACHED / numbers_each.max(1);
+    balanced.min(cached).clamp(1, TOGETHER)
+}
 
 impl<'a, W: Work> Simulation<'a, W> {
     /// Repetitions that have closed `round` rounds, with their models one after the other in
@@ -81,19 +98,20 @@ impl<'a, W: Work> Simulation<'a, W> {
                 theta: theta.to_vec(),
                 failed: None,
                 consensus: 0.0,
+                streams: Rounds::new(seed, number as u64, Purpose::Data),
             })
             .collect();
         for &(number, round) in failed {
             repetitions[number as usize].failed = Some(round);
         }
-        let size = repetitions.len().div_ceil(GROUPS).max(1);
+        let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
+        let size = group_size(repetitions.len(), sampler.capacity() * work.dim());
         let mut groups = Vec::new();
         while !repetitions.is_empty() {
             let rest = repetitions.split_off(size.min(repetitions.len()));
             groups.push(Group { repetitions, buffers: Buffers::default() });
             repetitions = rest;
         }
-        let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
         Simulation { work, protocol, sampler, weights, seed, round, groups }
     }
 
@@ -138,11 +156,9 @@ impl<'a, W: Work> Simulation<'a, W> {
             split: self.groups.len() < rayon::current_num_threads(),
         };
         self.groups.par_iter_mut().try_for_each(|group| {
-            group.repetitions.iter_mut().try_for_each(|repetition| {
-                rounds.clone().try_for_each(|round| {
-                    let last = round + 1 == rounds.end;
-                    context.round(Round(round), repetition, &mut group.buffers, consensus && last)
-                })
+            rounds.clone().try_for_each(|round| match consensus && round + 1 == rounds.end {
+                true => context.watched_round(Round(round), group),
+                false => context.round(Round(round), group),
             })
         })?;
         self.round = until;
@@ -161,73 +177,131 @@ struct Context<'a, W> {
 }
 
 impl<W: Work> Context<'_, W> {
-    fn round(
-        &self,
-        round: Round,
-        repetition: &mut Repetition,
-        buffers: &mut Buffers,
-        consensus: bool,
-    ) -> Result<(), WorkError> {
-        if repetition.failed.is_some() {
-            return Ok(());
-        }
-        let dim = self.work.dim();
-        self.sampler.draw(self.seed, repetition.number, round, &mut buffers.cohort);
-        step_sizes(self.protocol, round, &mut buffers.step_sizes);
-        let order = Order {
-            seed: self.seed,
-            repetition: repetition.number,
-            round,
-            theta: &repetition.theta,
-            step_sizes: &buffers.step_sizes,
-            batch: self.protocol.batch,
-            deploy: self.protocol.deploy,
-            scale_objectives: self.protocol.scale_objectives,
-        };
-        let Buffers { cohort, everyone, deltas, all_deltas, mean_delta, scratch, .. } = buffers;
-        deltas.resize(cohort.members.len() * dim, 0.0);
-        if consensus {
-            everyone.resize(self.weights.len(), ClientId(0));
-            everyone.iter_mut().zip(0..).for_each(|(client, id)| *client = ClientId(id));
-            all_deltas.resize(everyone.len() * dim, 0.0);
-            self.clients(&order, everyone, all_deltas, scratch)?;
-            repetition.consensus = spread(self.weights, all_deltas, mean_delta, dim);
-            for (member, delta) in cohort.members.iter().zip(deltas.chunks_exact_mut(dim)) {
-                delta.copy_from_slice(&all_deltas[member.0 as usize * dim..][..dim]);
+    /// One round of a group.
+    fn round(&self, round: Round, group: &mut Group) -> Result<(), WorkError> {
+        let Group { repetitions, buffers } = group;
+        buffers.cohorts.resize_with(repetitions.len(), Cohort::default);
+        let mut members = 0;
+        for (repetition, cohort) in repetitions.iter().zip(&mut buffers.cohorts) {
+            match repetition.failed {
+                None => self.sampler.draw(self.seed, repetition.number, round, cohort),
+                Some(_) => cohort.clear(),
             }
-        } else {
-            self.clients(&order, &cohort.members, deltas, scratch)?;
+            members += cohort.members.len();
         }
-        let theta = &mut repetition.theta;
-        buffers.before.clear();
-        buffers.before.extend_from_slice(theta);
-        fold(theta, &buffers.cohort, &buffers.deltas, self.protocol.aggregate);
-        if !theta.iter().all(|t| t.is_finite()) {
-            theta.copy_from_slice(&buffers.before);
-            repetition.failed = Some(Round(round.0 + 1));
-            repetition.consensus = f64::NAN;
+        let task = |place: usize| {
+            let clients: &[ClientId] = &buffers.cohorts[place].members;
+            repetitions[place].task(round, clients)
+        };
+        let mut tasks = [task(0); TOGETHER];
+        (1..repetitions.len()).for_each(|place| tasks[place] = task(place));
+        step_sizes(self.protocol, round, &mut buffers.step_sizes);
+        let dim = self.work.dim();
+        buffers.deltas.resize(members * dim, 0.0);
+        self.clients(
+            &self.order(&buffers.step_sizes),
+            &tasks[..repetitions.len()],
+            &mut buffers.deltas,
+            &mut buffers.scratch,
+        )?;
+        let mut rest = buffers.deltas.as_slice();
+        for (repetition, cohort) in repetitions.iter_mut().zip(&buffers.cohorts) {
+            let (deltas, later) = rest.split_at(cohort.members.len() * dim);
+            rest = later;
+            if repetition.failed.is_none() {
+                self.close(round, repetition, cohort, deltas, &mut buffers.before);
+            }
         }
         Ok(())
     }
 
-    /// The work of `clients`, divided among threads where repetitions do not occupy them.
+    /// One round of a group in which all clients work, in order to see how far they are apart.
+    fn watched_round(&self, round: Round, group: &mut Group) -> Result<(), WorkError> {
+        let Group { repetitions, buffers } = group;
+        buffers.cohorts.resize_with(repetitions.len(), Cohort::default);
+        let Buffers { cohorts, everyone, deltas, mean_delta, step_sizes: sizes, .. } = buffers;
+        let dim = self.work.dim();
+        everyone.resize(self.weights.len(), ClientId(0));
+        everyone.iter_mut().zip(0..).for_each(|(client, id)| *client = ClientId(id));
+        deltas.resize(everyone.len() * dim, 0.0);
+        step_sizes(self.protocol, round, sizes);
+        let order = self.order(sizes);
+        for (repetition, cohort) in repetitions.iter_mut().zip(cohorts) {
+            if repetition.failed.is_some() {
+                continue;
+            }
+            self.sampler.draw(self.seed, repetition.number, round, cohort);
+            self.clients(
+                &order,
+                &[repetition.task(round, everyone)],
+                deltas,
+                &mut buffers.scratch,
+            )?;
+            repetition.consensus = spread(self.weights, deltas, mean_delta, dim);
+            // Members come in the order of their ids: each delta moves towards the front.
+            for (place, member) in cohort.members.iter().enumerate() {
+                let from = member.0 as usize * dim;
+                deltas.copy_within(from..from + dim, place * dim);
+            }
+            let members = &deltas[..cohort.members.len() * dim];
+            self.close(round, repetition, cohort, members, &mut buffers.before);
+        }
+        Ok(())
+    }
+
+    fn order<'b>(&self, step_sizes: &'b [f64]) -> Order<'b> {
+        Order {
+            step_sizes,
+            batch: self.protocol.batch,
+            deploy: self.protocol.deploy,
+            scale_objectives: self.protocol.scale_objectives,
+        }
+    }
+
+    /// θ takes in the cohort's updates, or stays what it was where that is not finite.
+    fn close(
+        &self,
+        round: Round,
+        repetition: &mut Repetition,
+        cohort: &Cohort,
+        deltas: &[f64],
+        before: &mut Vec<f64>,
+    ) {
+        let theta = &mut repetition.theta;
+        before.clear();
+        before.extend_from_slice(theta);
+        fold(theta, cohort, deltas, self.protocol.aggregate);
+        if !theta.iter().all(|t| t.is_finite()) {
+            theta.copy_from_slice(before);
+            repetition.failed = Some(Round(round.0 + 1));
+            repetition.consensus = f64::NAN;
+        }
+    }
+
+    /// The work of all tasks; that of a single one is divided among threads where groups do not
+    /// occupy them.
     fn clients(
         &self,
         order: &Order<'_>,
-        clients: &[ClientId],
+        tasks: &[Task<'_>],
         deltas: &mut [f64],
         scratch: &mut Vec<Scratch>,
     ) -> Result<(), WorkError> {
         let dim = self.work.dim();
-        let block = if self.split { self.block(clients.len(), dim) } else { clients.len() };
-        let blocks = clients.len().div_ceil(block.max(1));
+        let block = match tasks {
+            [task] if self.split => self.block(task.clients.len(), dim),
+            _ => usize::MAX,
+        };
+        let blocks = tasks.first().map_or(1, |task| task.clients.len().div_ceil(block));
         scratch.resize_with(blocks.max(1), Scratch::default);
         if blocks <= 1 {
-            return self.work.work(order, clients, deltas, &mut scratch[0]);
+            return self.work.work(order, tasks, deltas, &mut scratch[0]);
         }
-        clients.par_chunks(block).zip(deltas.par_chunks_mut(block * dim)).zip(scratch).try_for_each(
-            |((clients, deltas), scratch)| self.work.work(order, clients, deltas, scratch),
-        )
+        let task = tasks[0];
+        let parts = task.clients.par_chunks(block).zip(deltas.par_chunks_mut(block * dim));
+        parts.zip(scratch).try_for_each(|((clients, deltas), scratch)| {
+            self.work.work(order, &[Task { clients, ..task }], deltas, scratch)
+        })
     }
 
     /// Clients a block: about four blocks a thread, and none so small that handing it over costs

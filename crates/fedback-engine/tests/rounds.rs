@@ -9,7 +9,7 @@ use fedback_core::normal::ziggurat;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Streams};
-use fedback_engine::algorithm::{Order, Scratch, Work, step_sizes};
+use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
 use fedback_engine::cohort::{Cohort, CohortSampler};
 use fedback_engine::server::{Refusal, RoundError, Server, fold};
 use fedback_engine::simulate::Simulation;
@@ -71,17 +71,15 @@ fn update(
     let mut sizes = Vec::new();
     step_sizes(protocol, round, &mut sizes);
     let order = Order {
-        seed: Seed(9),
-        repetition: 4,
-        round,
-        theta,
         step_sizes: &sizes,
         batch: protocol.batch,
         deploy: protocol.deploy,
         scale_objectives: protocol.scale_objectives,
     };
+    let streams = Streams::new(Seed(9), 4, round.0, Purpose::Data);
+    let task = Task { streams, theta, clients: &[ClientId(client)] };
     let mut delta = vec![0.0; theta.len()];
-    federation.work(&order, &[ClientId(client)], &mut delta, &mut Scratch::default()).unwrap();
+    federation.work(&order, &[task], &mut delta, &mut Scratch::default()).unwrap();
     delta
 }
 

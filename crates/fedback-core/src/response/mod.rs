@@ -12,6 +12,8 @@ pub use location::{Sensitivity, location};
 
 use nalgebra::DMatrix;
 
+use crate::federation::ClientId;
+
 /// The linear maps M_i of all clients.
 #[derive(Clone, Debug)]
 pub enum Shift {
@@ -69,6 +71,39 @@ impl Shift {
             Shift::Scaled { sensitivity, pattern } => sensitivity[client] * pattern[j],
             Shift::Diagonal { dim, values } => values[client * dim + j],
             Shift::Matrix { dim, values } => values[(client * dim + j) * dim + j],
+        }
+    }
+
+    /// Writes the j-th diagonal entry of the M_i of each client.
+    pub fn diagonal_of(&self, clients: &[ClientId], j: usize, out: &mut [f64]) {
+        let each = out.iter_mut().zip(clients.iter().map(|client| client.0 as usize));
+        match self {
+            Shift::None => out.fill(0.0),
+            Shift::Scaled { sensitivity, pattern } => {
+                let factor = pattern[j];
+                each.for_each(|(out, client)| *out = sensitivity[client] * factor);
+            }
+            Shift::Diagonal { dim, values } => {
+                each.for_each(|(out, client)| *out = values[client * dim + j]);
+            }
+            Shift::Matrix { .. } => each.for_each(|(out, client)| *out = self.diagonal(client, j)),
+        }
+    }
+
+    /// Writes the diagonal entries of one M_i from the j-th on.
+    pub fn diagonal_from(&self, client: usize, j: usize, out: &mut [f64]) {
+        match self {
+            Shift::None => out.fill(0.0),
+            Shift::Scaled { sensitivity, pattern } => {
+                let factor = sensitivity[client];
+                out.iter_mut().zip(&pattern[j..]).for_each(|(out, p)| *out = factor * p);
+            }
+            Shift::Diagonal { dim, values } => {
+                out.copy_from_slice(&values[client * dim + j..][..out.len()]);
+            }
+            Shift::Matrix { .. } => {
+                out.iter_mut().zip(j..).for_each(|(out, j)| *out = self.diagonal(client, j));
+            }
         }
     }
 

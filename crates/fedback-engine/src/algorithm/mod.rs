@@ -4,19 +4,11 @@ mod p_fedavg;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Deploy, Protocol, Round};
-use fedback_core::stream::Seed;
+use fedback_core::stream::Streams;
 
-/// What the server asks of the cohort in one round.
+/// What the server asks of the clients in one round, the same for all repetitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// The run's seed.
-    pub seed: Seed,
-    /// Which seeded repeat of the run.
-    pub repetition: u64,
-    /// The round that is open; the first one is `Round(0)`.
-    pub round: Round,
-    /// The model as broadcast.
-    pub theta: &'a [f64],
     /// η_t of every local step of the round.
     pub step_sizes: &'a [f64],
     /// Observations a local step.
@@ -27,17 +19,27 @@ pub struct Order<'a> {
     pub scale_objectives: bool,
 }
 
+/// Whose work is wanted in one repetition.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// The clients' observations: the streams of this seed, repetition and round for
+    /// [`Purpose::Data`](fedback_core::stream::Purpose::Data).
+    pub streams: Streams,
+    /// The model as broadcast.
+    pub theta: &'a [f64],
+    /// Who works.
+    pub clients: &'a [ClientId],
+}
+
 /// Room for a worker's intermediate vectors, kept from round to round.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     local: Vec<f64>,
     shift: Vec<f64>,
     gradient: Vec<f64>,
-    normals: Vec<[f64; LANES]>,
+    rows: Vec<u32>,
+    block: p_fedavg::gaussian::Block,
 }
-
-/// Lanes of a kernel over independent coordinates: a multiple of every vector width.
-const LANES: usize = 16;
 
 /// Why clients could not work.
 #[derive(Debug, thiserror::Error)]
@@ -49,20 +51,21 @@ pub struct WorkError {
     pub reason: String,
 }
 
-/// Something that can do the work of a block of clients: a built-in problem, or a real site.
+/// Something that can do the work of clients: a built-in problem, or a real site.
 ///
-/// One call serves a whole block, so that an implementation is free to put clients, coordinates or
-/// draws into SIMD lanes. The work of a client is a pure function of the order and its id.
+/// One call serves the clients of several repetitions, so that an implementation is free to put
+/// repetitions, clients, coordinates or draws into SIMD lanes. The work of a client is a pure
+/// function of the order, the streams, θ and its id.
 pub trait Work: Sync {
     /// Coordinates of θ.
     fn dim(&self) -> usize;
 
-    /// Writes the update (local θ after the round − θ broadcast) of each client to `deltas`, one
-    /// after the other.
+    /// Writes the update (local θ after the round − θ broadcast) of every task's clients to
+    /// `deltas`, one after the other.
     fn work(
         &self,
         order: &Order<'_>,
-        clients: &[ClientId],
+        tasks: &[Task<'_>],
         deltas: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<(), WorkError>;

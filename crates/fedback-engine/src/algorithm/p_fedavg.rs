@@ -12,15 +12,16 @@
 //! of the shift added to the gradient. The mean of a normal batch is drawn as such, N(mean,
 //! noise²/batch), since the gradient depends on the batch through it alone.
 
+pub(super) mod gaussian;
+
 use fedback_core::base::{Base, Gaussian, Table};
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use fedback_core::normal;
 use fedback_core::protocol::Deploy;
-use fedback_core::response::Shift;
-use fedback_core::stream::{Purpose, Stream, Streams};
+use fedback_core::stream::Stream;
 
-use super::{LANES, Order, Scratch, Work, WorkError};
+use super::{Order, Scratch, Task, Work, WorkError};
 
 impl Work for Federation {
     fn dim(&self) -> usize {
@@ -30,26 +31,26 @@ impl Work for Federation {
     fn work(
         &self,
         order: &Order<'_>,
-        clients: &[ClientId],
+        tasks: &[Task<'_>],
         deltas: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<(), WorkError> {
         match &self.base {
             Base::Gaussian(base) if self.response.is_diagonal() => {
-                gaussian(self, base, order, clients, deltas, &mut scratch.normals);
+                gaussian::work(self, base, order, tasks, deltas, &mut scratch.block);
             }
             Base::Gaussian(base) => {
-                each_client(self, order, clients, deltas, scratch, &GaussianBatch(base));
+                each_client(self, order, tasks, deltas, scratch, &GaussianBatch(base));
             }
             Base::Table(table) => match self.loss {
                 Loss::Mean => {
-                    each_client(self, order, clients, deltas, scratch, &RowMean(table));
+                    each_client(self, order, tasks, deltas, scratch, &RowMean(table));
                 }
                 Loss::Squared { .. } => {
-                    each_client(self, order, clients, deltas, scratch, &Margin(table, Squared));
+                    each_client(self, order, tasks, deltas, scratch, &Margin(table, Squared));
                 }
                 Loss::Logistic { .. } => {
-                    each_client(self, order, clients, deltas, scratch, &Margin(table, Logistic));
+                    each_client(self, order, tasks, deltas, scratch, &Margin(table, Logistic));
                 }
             },
         }
@@ -62,122 +63,6 @@ fn objective_scale(federation: &Federation, order: &Order<'_>, client: ClientId)
     match order.scale_objectives {
         true => federation.clients() as f64 * federation.weights[client.0 as usize],
         false => 1.0,
-    }
-}
-
-/// A block of independent scalar recursions w ← w − η (pull·w − drive − noise·ξ): one coordinate of
-/// one client a lane, with the objective's scale multiplied into its three numbers.
-struct Lanes {
-    /// The client and the coordinate.
-    place: [(ClientId, u64); LANES],
-    pull: [f64; LANES],
-    drive: [f64; LANES],
-    noise: [f64; LANES],
-    start: [f64; LANES],
-}
-
-/// Chooses how sensitivities are read once, rather than at every lane.
-fn gaussian(
-    federation: &Federation,
-    base: &Gaussian,
-    order: &Order<'_>,
-    clients: &[ClientId],
-    deltas: &mut [f64],
-    normals: &mut Vec<[f64; LANES]>,
-) {
-    normals.resize(order.step_sizes.len(), [0.0; LANES]);
-    let dim = base.dim;
-    let block = GaussianBlock { federation, base, order, clients };
-    match &federation.response {
-        Shift::Scaled { sensitivity, pattern } if dim == 1 => {
-            let only = pattern[0];
-            block.work(1, deltas, normals, |client, _| sensitivity[client] * only);
-        }
-        Shift::Scaled { sensitivity, pattern } => {
-            block.work(dim, deltas, normals, |client, j| sensitivity[client] * pattern[j]);
-        }
-        Shift::Diagonal { values, .. } => {
-            block.work(dim, deltas, normals, |client, j| values[client * dim + j]);
-        }
-        other => block.work(dim, deltas, normals, |client, j| other.diagonal(client, j)),
-    }
-}
-
-/// Clients with normal data whose coordinates do not mix.
-struct GaussianBlock<'a> {
-    federation: &'a Federation,
-    base: &'a Gaussian,
-    order: &'a Order<'a>,
-    clients: &'a [ClientId],
-}
-
-impl GaussianBlock<'_> {
-    /// `dim` is the base's; given apart so that a literal one can simplify the loop.
-    #[inline(always)]
-    fn work(
-        &self,
-        dim: usize,
-        deltas: &mut [f64],
-        normals: &mut [[f64; LANES]],
-        sensitivity: impl Fn(usize, usize) -> f64,
-    ) {
-        let GaussianBlock { federation, base, order, clients } = *self;
-        let streams = Streams::new(order.seed, order.repetition, order.round.0, Purpose::Data);
-        let ziggurat = normal::ziggurat();
-        let noise = base.noise / (order.batch as f64).sqrt();
-        // Deployed once a round, the reaction to the broadcast θ is a constant.
-        let constant_reaction = f64::from(u8::from(order.deploy == Deploy::Round));
-        let mut lanes = Lanes::idle();
-        let (mut member, mut coordinate) = (0, 0);
-        for block in deltas.chunks_mut(LANES) {
-            // Two passes: the first only loads, so that its cache misses wait together.
-            for l in 0..block.len() {
-                let client = clients[member];
-                let index = client.0 as usize;
-                let theta = order.theta[coordinate];
-                let scale = objective_scale(federation, order, client);
-                let sensitivity = sensitivity(index, coordinate);
-                let reaction = constant_reaction * sensitivity;
-                lanes.place[l] = (client, coordinate as u64);
-                lanes.pull[l] = scale * (1.0 - (sensitivity - reaction));
-                lanes.drive[l] = scale * (base.mean[index * dim + coordinate] + reaction * theta);
-                lanes.noise[l] = scale * noise;
-                lanes.start[l] = theta;
-                coordinate += 1;
-                if coordinate == dim {
-                    (member, coordinate) = (member + 1, 0);
-                }
-            }
-            for l in 0..block.len() {
-                let (client, first) = lanes.place[l];
-                let stream = streams.client(client.0);
-                for (step, normals) in normals.iter_mut().enumerate() {
-                    normals[l] = stream.normal(ziggurat, (step * dim) as u64 + first);
-                }
-            }
-            lanes.work(order.step_sizes, normals, block);
-        }
-    }
-}
-
-impl Lanes {
-    fn idle() -> Self {
-        let zeros = [0.0; LANES];
-        let place = [(ClientId(0), 0); LANES];
-        Lanes { place, pull: zeros, drive: zeros, noise: zeros, start: zeros }
-    }
-
-    #[inline(always)]
-    fn work(&self, step_sizes: &[f64], normals: &[[f64; LANES]], deltas: &mut [f64]) {
-        let mut w = self.start;
-        for (&size, xi) in step_sizes.iter().zip(normals) {
-            for l in 0..LANES {
-                w[l] -= size * (self.pull[l] * w[l] - self.drive[l] - self.noise[l] * xi[l]);
-            }
-        }
-        for (l, delta) in deltas.iter_mut().enumerate() {
-            *delta = w[l] - self.start[l];
-        }
     }
 }
 
@@ -199,42 +84,46 @@ struct At<'a> {
 fn each_client(
     federation: &Federation,
     order: &Order<'_>,
-    clients: &[ClientId],
+    tasks: &[Task<'_>],
     deltas: &mut [f64],
     scratch: &mut Scratch,
     kernel: &impl BatchGradient,
 ) {
-    let streams = Streams::new(order.seed, order.repetition, order.round.0, Purpose::Data);
-    let dim = order.theta.len();
+    let dim = federation.base.dim();
     let regularised = dim - usize::from(federation.has_intercept());
     let l2 = federation.loss.l2();
     let Scratch { local, shift, gradient, .. } = scratch;
     shift.resize(dim, 0.0);
     gradient.resize(dim, 0.0);
-    for (&client, delta) in clients.iter().zip(deltas.chunks_exact_mut(dim)) {
-        let index = client.0 as usize;
-        let stream = streams.client(client.0);
-        let scale = objective_scale(federation, order, client);
-        local.clear();
-        local.extend_from_slice(order.theta);
-        federation.response.apply(index, order.theta, shift);
-        for (step, &size) in order.step_sizes.iter().enumerate() {
-            if step > 0 && order.deploy == Deploy::Step {
-                federation.response.apply(index, local, shift);
+    let mut rest = deltas;
+    for task in tasks {
+        let (deltas, later) = rest.split_at_mut(task.clients.len() * dim);
+        rest = later;
+        for (&client, delta) in task.clients.iter().zip(deltas.chunks_exact_mut(dim)) {
+            let index = client.0 as usize;
+            let stream = task.streams.client(client.0);
+            let scale = objective_scale(federation, order, client);
+            local.clear();
+            local.extend_from_slice(task.theta);
+            federation.response.apply(index, task.theta, shift);
+            for (step, &size) in order.step_sizes.iter().enumerate() {
+                if step > 0 && order.deploy == Deploy::Step {
+                    federation.response.apply(index, local, shift);
+                }
+                let first = (step * order.batch) as u64;
+                let at = At { client: index, theta: local, shift };
+                kernel.gradient(&at, stream, first, order.batch, gradient);
+                let size = size * scale;
+                for (w, g) in local[..regularised].iter_mut().zip(gradient.iter()) {
+                    *w -= size * (g + l2 * *w);
+                }
+                for (w, g) in local[regularised..].iter_mut().zip(&gradient[regularised..]) {
+                    *w -= size * g;
+                }
             }
-            let first = (step * order.batch) as u64;
-            let at = At { client: index, theta: local, shift };
-            kernel.gradient(&at, stream, first, order.batch, gradient);
-            let size = size * scale;
-            for (w, g) in local[..regularised].iter_mut().zip(gradient.iter()) {
-                *w -= size * (g + l2 * *w);
+            for ((delta, w), start) in delta.iter_mut().zip(local.iter()).zip(task.theta) {
+                *delta = w - start;
             }
-            for (w, g) in local[regularised..].iter_mut().zip(&gradient[regularised..]) {
-                *w -= size * g;
-            }
-        }
-        for ((delta, w), start) in delta.iter_mut().zip(local.iter()).zip(order.theta) {
-            *delta = w - start;
         }
     }
 }

@@ -1,0 +1,175 @@
+//! One source, three machines: AVX-512, AVX2 and plain code, chosen once a process.
+//!
+//! A [`Kernel`] is written once, over arrays of eight lanes, and compiled for every [`Path`]; the
+//! compiler turns the loops over lanes into the vectors at hand. Nothing may depend on the path but
+//! speed: lanes never mix, nothing is fused or reassociated, so the same bits come out everywhere.
+//! What the compiler does not find by itself, the table look-up of eight normal candidates, is an
+//! operation of the path.
+//!
+//! `FEDBACK_SIMD=portable`, `avx2` or `avx512` forces a path, for tests and measurements.
+
+use std::sync::OnceLock;
+
+use crate::normal::Ziggurat;
+
+/// Lanes of every kernel: one AVX-512 vector of 64-bit numbers, two of AVX2.
+pub const LANES: usize = 8;
+
+/// One number a lane.
+pub type Lanes<T> = [T; LANES];
+
+/// Work that is compiled for every path.
+pub trait Kernel {
+    /// What it returns.
+    type Output;
+    /// The work. Must be `#[inline(always)]`, and so must everything hot that it calls: what is
+    /// inlined is compiled for the path, what is called is not.
+    fn run<P: Path>(self, path: P) -> Self::Output;
+}
+
+/// Proof that the machine has the instructions of a path, and what the path does in its own way.
+pub trait Path: Copy {
+    /// The candidates of eight words, and a bit for each that the ziggurat does not accept at once.
+    fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8);
+}
+
+/// The names of the paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simd {
+    /// What every machine of the architecture has.
+    Portable,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors, with 64-bit multiplication.
+    Avx512,
+}
+
+/// Why a path that was asked for cannot be taken.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimdError {
+    /// No path has this name.
+    #[error(
+        "FEDBACK_SIMD = \"{0}\" is no path; use \"portable\", \"avx2\" or \"avx512\", or unset it"
+    )]
+    Unknown(String),
+    /// The machine lacks it.
+    #[error("FEDBACK_SIMD = \"{0}\": this machine has no such instructions; unset it")]
+    Missing(String),
+}
+
+impl Simd {
+    /// The path of this process: the fastest that the machine has, or the one that `FEDBACK_SIMD`
+    /// names. Looks once.
+    pub fn chosen() -> Result<Simd, SimdError> {
+        Simd::looked_up().clone()
+    }
+
+    fn looked_up() -> &'static Result<Simd, SimdError> {
+        static CHOSEN: OnceLock<Result<Simd, SimdError>> = OnceLock::new();
+        CHOSEN.get_or_init(|| Simd::named(std::env::var("FEDBACK_SIMD").ok().as_deref()))
+    }
+
+    fn named(name: Option<&str>) -> Result<Simd, SimdError> {
+        let wanted = match name {
+            None | Some("") => return Ok(Simd::best()),
+            Some("portable") => Simd::Portable,
+            Some("avx2") => Simd::Avx2,
+            Some("avx512") => Simd::Avx512,
+            Some(other) => return Err(SimdError::Unknown(other.into())),
+        };
+        match wanted.is_available() {
+            true => Ok(wanted),
+            false => Err(SimdError::Missing(name.unwrap_or_default().into())),
+        }
+    }
+
+    fn best() -> Simd {
+        let fastest = [Simd::Avx512, Simd::Avx2].into_iter().find(|path| path.is_available());
+        fastest.unwrap_or(Simd::Portable)
+    }
+
+    /// Whether this machine has the path.
+    pub fn is_available(self) -> bool {
+        match self {
+            Simd::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2 => x86::Avx2::detect().is_some(),
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512 => x86::Avx512::detect().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => false,
+        }
+    }
+
+    /// Runs a kernel on this path, or on the portable one where the machine lacks it.
+    #[inline]
+    pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512 => match x86::Avx512::detect() {
+                Some(path) => path.run(kernel),
+                None => kernel.run(Portable),
+            },
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2 => match x86::Avx2::detect() {
+                Some(path) => path.run(kernel),
+                None => kernel.run(Portable),
+            },
+            _ => kernel.run(Portable),
+        }
+    }
+}
+
+/// Runs a kernel on the path of this process.
+#[inline]
+pub fn run<K: Kernel>(kernel: K) -> K::Output {
+    // A path that cannot be taken is the caller's to report; the numbers are the same on any.
+    Simd::looked_up().as_ref().copied().unwrap_or(Simd::Portable).run(kernel)
+}
+
+/// Plain code.
+#[derive(Clone, Copy, Debug)]
+pub struct Portable;
+
+impl Path for Portable {
+    #[inline(always)]
+    fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8) {
+        let (mut x, mut next) = ([0.0; LANES], [0.0; LANES]);
+        for l in 0..LANES {
+            (x[l], next[l]) = ziggurat.candidate(words[l]);
+        }
+        let mut any = 0;
+        for l in 0..LANES {
+            any |= u64::from(x[l].abs() >= next[l]);
+        }
+        match any {
+            0 => (x, 0),
+            _ => (x, rejected(&x, &next)),
+        }
+    }
+}
+
+#[cold]
+fn rejected(x: &Lanes<f64>, next: &Lanes<f64>) -> u8 {
+    let bit = |l: usize| u8::from(x[l].abs() >= next[l]) << l;
+    (0..LANES).map(bit).fold(0, |bits, bit| bits | bit)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(Simd::named(Some("portable")), Ok(Simd::Portable));
+        assert_eq!(Simd::named(None), Ok(Simd::best()));
+        assert_eq!(Simd::named(Some("avx3")), Err(SimdError::Unknown("avx3".into())));
+        let missing = [Simd::Avx2, Simd::Avx512].into_iter().zip(["avx2", "avx512"]);
+        for (path, name) in missing.filter(|(path, _)| !path.is_available()) {
+            assert_eq!(Simd::named(Some(name)), Err(SimdError::Missing(name.into())), "{path:?}");
+        }
+    }
+}
