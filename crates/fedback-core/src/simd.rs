@@ -29,8 +29,28 @@ pub trait Kernel {
 
 /// Proof that the machine has the instructions of a path, and what the path does in its own way.
 pub trait Path: Copy {
+    /// Four numbers in a register.
+    type Four: Copy;
+
     /// The candidates of eight words, and a bit for each that the ziggurat does not accept at once.
     fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8);
+
+    /// Four numbers from memory.
+    fn load(self, from: &[f64; 4]) -> Self::Four;
+    /// Four numbers to memory.
+    fn store(self, numbers: Self::Four, to: &mut [f64; 4]);
+    /// One number four times.
+    fn splat(self, number: f64) -> Self::Four;
+    /// a + b.
+    fn add(self, a: Self::Four, b: Self::Four) -> Self::Four;
+    /// a − b.
+    fn sub(self, a: Self::Four, b: Self::Four) -> Self::Four;
+    /// a · b.
+    fn mul(self, a: Self::Four, b: Self::Four) -> Self::Four;
+    /// The numbers whose bit masks are set, and zero elsewhere.
+    fn mask(self, a: Self::Four, mask: &[u64; 4]) -> Self::Four;
+    /// Four rows as four columns.
+    fn transpose(self, rows: [Self::Four; 4]) -> [Self::Four; 4];
 }
 
 /// The names of the paths.
@@ -132,6 +152,51 @@ pub fn run<K: Kernel>(kernel: K) -> K::Output {
 pub struct Portable;
 
 impl Path for Portable {
+    type Four = [f64; 4];
+
+    #[inline(always)]
+    fn load(self, from: &[f64; 4]) -> [f64; 4] {
+        *from
+    }
+
+    #[inline(always)]
+    fn store(self, numbers: [f64; 4], to: &mut [f64; 4]) {
+        *to = numbers;
+    }
+
+    #[inline(always)]
+    fn splat(self, number: f64) -> [f64; 4] {
+        [number; 4]
+    }
+
+    #[inline(always)]
+    fn add(self, a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+        [a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]]
+    }
+
+    #[inline(always)]
+    fn sub(self, a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+        [a[0] - b[0], a[1] - b[1], a[2] - b[2], a[3] - b[3]]
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+        [a[0] * b[0], a[1] * b[1], a[2] * b[2], a[3] * b[3]]
+    }
+
+    #[inline(always)]
+    fn mask(self, a: [f64; 4], mask: &[u64; 4]) -> [f64; 4] {
+        let keep = |l: usize| f64::from_bits(a[l].to_bits() & mask[l]);
+        [keep(0), keep(1), keep(2), keep(3)]
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: [[f64; 4]; 4]) -> [[f64; 4]; 4] {
+        let [a, b, c, d] = rows;
+        let column = |l: usize| [a[l], b[l], c[l], d[l]];
+        [column(0), column(1), column(2), column(3)]
+    }
+
     #[inline(always)]
     fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8) {
         let (mut x, mut next) = ([0.0; LANES], [0.0; LANES]);

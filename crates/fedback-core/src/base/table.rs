@@ -20,10 +20,14 @@ pub struct Table {
     pub client_names: Option<Vec<String>>,
     /// What was subtracted from and divided out of the features.
     pub standardization: Option<Standardization>,
+    /// All rows, and [`SLACK`] zeros.
     rows: Vec<f64>,
     labels: Vec<f64>,
     starts: Vec<usize>,
 }
+
+/// Numbers that may be read beyond the last row, so that rows can be read in whole vectors.
+const SLACK: usize = 3;
 
 /// Feature j was replaced by (feature − mean_j) / sd_j, over all rows (population sd).
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +142,7 @@ impl Table {
         let (parts, client_names) = divide(raw, how, &order, seed)?;
         let dim = features + usize::from(how.intercept);
         let (mut rows, mut labels, mut starts) =
-            (Vec::with_capacity(count * dim), Vec::with_capacity(count), vec![0]);
+            (Vec::with_capacity(count * dim + SLACK), Vec::with_capacity(count), vec![0]);
         for part in &parts {
             for &row in part {
                 rows.extend_from_slice(&raw.values[row * features..][..features]);
@@ -162,6 +166,7 @@ impl Table {
         if how.standardize {
             table.standardize()?;
         }
+        table.rows.extend([0.0; SLACK]);
         Ok(table)
     }
 
@@ -207,6 +212,13 @@ impl Table {
     pub fn block(&self, client: usize) -> (&[f64], &[f64]) {
         let (from, to) = (self.starts[client], self.starts[client + 1]);
         (&self.rows[from * self.dim..to * self.dim], &self.labels[from..to])
+    }
+
+    /// The rows of one client and everything behind them, to be read a few numbers beyond the end
+    /// of a row.
+    #[inline]
+    pub fn rows_from(&self, client: usize) -> &[f64] {
+        &self.rows[self.starts[client] * self.dim..]
     }
 
     /// The rows of one client with their labels.

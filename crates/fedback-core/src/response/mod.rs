@@ -44,7 +44,7 @@ pub enum Shift {
 
 impl Shift {
     /// Writes M_i θ to `out`.
-    #[inline]
+    #[inline(always)]
     pub fn apply(&self, client: usize, theta: &[f64], out: &mut [f64]) {
         let dim = theta.len();
         match self {
@@ -55,9 +55,16 @@ impl Shift {
                     *out = row.iter().zip(theta).map(|(m, t)| m * t).sum();
                 }
             }
-            _ => {
-                for (j, out) in out.iter_mut().enumerate() {
-                    *out = self.diagonal(client, j) * theta[j];
+            Shift::Scaled { sensitivity, pattern } => {
+                let factor = sensitivity[client];
+                for ((out, p), theta) in out.iter_mut().zip(pattern).zip(theta) {
+                    *out = factor * p * theta;
+                }
+            }
+            Shift::Diagonal { values, .. } => {
+                let diagonal = &values[client * dim..][..dim];
+                for ((out, value), theta) in out.iter_mut().zip(diagonal).zip(theta) {
+                    *out = value * theta;
                 }
             }
         }

@@ -60,10 +60,77 @@ impl Avx512 {
     }
 }
 
+/// Four numbers in an AVX register, which both paths have.
+macro_rules! four_in_avx {
+    () => {
+        type Four = __m256d;
+
+        #[inline(always)]
+        fn load(self, from: &[f64; 4]) -> __m256d {
+            // SAFETY: the machine has AVX; four numbers are read from where four are.
+            unsafe { _mm256_loadu_pd(from.as_ptr()) }
+        }
+
+        #[inline(always)]
+        fn store(self, numbers: __m256d, to: &mut [f64; 4]) {
+            // SAFETY: the machine has AVX; four numbers are written to where four are.
+            unsafe { _mm256_storeu_pd(to.as_mut_ptr(), numbers) }
+        }
+
+        #[inline(always)]
+        fn splat(self, number: f64) -> __m256d {
+            // SAFETY: the machine has AVX.
+            unsafe { _mm256_set1_pd(number) }
+        }
+
+        #[inline(always)]
+        fn add(self, a: __m256d, b: __m256d) -> __m256d {
+            // SAFETY: the machine has AVX.
+            unsafe { _mm256_add_pd(a, b) }
+        }
+
+        #[inline(always)]
+        fn sub(self, a: __m256d, b: __m256d) -> __m256d {
+            // SAFETY: the machine has AVX.
+            unsafe { _mm256_sub_pd(a, b) }
+        }
+
+        #[inline(always)]
+        fn mul(self, a: __m256d, b: __m256d) -> __m256d {
+            // SAFETY: the machine has AVX.
+            unsafe { _mm256_mul_pd(a, b) }
+        }
+
+        #[inline(always)]
+        fn mask(self, a: __m256d, mask: &[u64; 4]) -> __m256d {
+            // SAFETY: the machine has AVX; four numbers are read from where four are.
+            unsafe { _mm256_and_pd(a, _mm256_loadu_pd(mask.as_ptr().cast())) }
+        }
+
+        #[inline(always)]
+        fn transpose(self, rows: [__m256d; 4]) -> [__m256d; 4] {
+            let [a, b, c, d] = rows;
+            // SAFETY: the machine has AVX.
+            unsafe {
+                let (ab_even, ab_odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+                let (cd_even, cd_odd) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
+                [
+                    _mm256_permute2f128_pd::<0x20>(ab_even, cd_even),
+                    _mm256_permute2f128_pd::<0x20>(ab_odd, cd_odd),
+                    _mm256_permute2f128_pd::<0x31>(ab_even, cd_even),
+                    _mm256_permute2f128_pd::<0x31>(ab_odd, cd_odd),
+                ]
+            }
+        }
+    };
+}
+
 /// A word as a number in [2, 4), by its 52 highest bits.
 const TWO: i64 = 0x4000_0000_0000_0000;
 
 impl Path for Avx2 {
+    four_in_avx!();
+
     #[inline(always)]
     fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8) {
         /// Layers are loaded in pairs, edge and next edge, and then sorted into two vectors.
@@ -97,6 +164,8 @@ impl Path for Avx2 {
 }
 
 impl Path for Avx512 {
+    four_in_avx!();
+
     #[inline(always)]
     fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8) {
         #[inline]

@@ -34,10 +34,7 @@ pub struct Task<'a> {
 /// Room for a worker's intermediate vectors, kept from round to round.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    local: Vec<f64>,
-    shift: Vec<f64>,
-    gradient: Vec<f64>,
-    rows: Vec<u32>,
+    vectors: p_fedavg::clients::Vectors,
     block: p_fedavg::gaussian::Block,
 }
 

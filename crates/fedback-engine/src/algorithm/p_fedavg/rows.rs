@@ -1,0 +1,328 @@
+//! Gradients over the rows of a table. A row is read where it lies: what the population's shift adds
+//! to it enters as one number in the margin and one multiple of the shift in the gradient.
+
+use fedback_core::base::Table;
+use fedback_core::lanes::StreamLanes;
+use fedback_core::loss::MarginLoss;
+use fedback_core::simd::{LANES, Path};
+use fedback_core::stream::Stream;
+
+use super::clients::{BatchGradient, Block, Blocks, Drawn, GROUP, Local, Members, Vectors};
+
+/// Rows under the loss `mean`.
+pub struct RowMean<'a>(pub &'a Table);
+
+impl<'a> BatchGradient<'a> for RowMean<'a> {
+    type Source = Rows<'a>;
+    type Draw = u32;
+
+    #[inline(always)]
+    fn source(&self, client: usize) -> Rows<'a> {
+        Rows::of(self.0, client)
+    }
+
+    #[inline(always)]
+    fn room(vectors: &mut Vectors) -> (&mut Vec<u32>, &mut Local) {
+        (&mut vectors.rows, &mut vectors.local)
+    }
+
+    #[inline(always)]
+    fn draws(&self, batch: usize) -> usize {
+        batch
+    }
+
+    #[inline(always)]
+    fn draw(&self, _path: impl Path, rows: Rows<'a>, stream: Stream, out: &mut [u32]) {
+        rows.draw(stream, out);
+    }
+
+    #[inline(always)]
+    fn gradients<B: Blocks>(
+        &self,
+        _path: impl Path,
+        members: &Members<'_, Rows<'a>, B>,
+        drawn: Drawn<'_, u32>,
+        local: &mut Local,
+    ) {
+        let dim = members.dim;
+        let share = 1.0 / members.batch as f64;
+        for (member, rows) in members.sources.iter().enumerate() {
+            let theta = members.of(&local.theta, member).as_flattened();
+            let shift = members.of(&local.shift, member).as_flattened();
+            let gradient = members.of_mut(&mut local.gradient, member).as_flattened_mut();
+            let gradient = &mut gradient[..dim];
+            gradient.fill(0.0);
+            for &row in drawn.of(member) {
+                for (sum, x) in gradient.iter_mut().zip(&rows.values[row as usize * dim..]) {
+                    *sum += x;
+                }
+            }
+            for j in 0..dim {
+                gradient[j] = theta[j] - shift[j] - gradient[j] * share;
+            }
+        }
+    }
+}
+
+/// Rows under a loss of the margin.
+pub struct Margin<'a, L>(pub &'a Table, pub L);
+
+/// Rows that are used twice, for the margin and for the gradient, before the caches lose them.
+const ROWS: usize = 64;
+
+impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
+    type Source = Rows<'a>;
+    type Draw = u32;
+
+    #[inline(always)]
+    fn source(&self, client: usize) -> Rows<'a> {
+        Rows::of(self.0, client)
+    }
+
+    #[inline(always)]
+    fn room(vectors: &mut Vectors) -> (&mut Vec<u32>, &mut Local) {
+        (&mut vectors.rows, &mut vectors.local)
+    }
+
+    #[inline(always)]
+    fn draws(&self, batch: usize) -> usize {
+        batch
+    }
+
+    #[inline(always)]
+    fn draw(&self, _path: impl Path, rows: Rows<'a>, stream: Stream, out: &mut [u32]) {
+        rows.draw(stream, out);
+    }
+
+    #[inline(always)]
+    fn gradients<B: Blocks>(
+        &self,
+        path: impl Path,
+        members: &Members<'_, Rows<'a>, B>,
+        drawn: Drawn<'_, u32>,
+        local: &mut Local,
+    ) {
+        let size = members.sources.len();
+        // What the shift adds to every margin of a member, and the sum of its slopes.
+        let (mut moved, mut total) = ([0.0; GROUP], [0.0; GROUP]);
+        for member in 0..size {
+            let shift = members.of(&local.shift, member);
+            let theta = members.of(&local.theta, member);
+            moved[member] = dot(path, shift, theta, members);
+            for gradient in members.of_mut(&mut local.gradient, member) {
+                *gradient = [0.0; 4];
+            }
+        }
+        for first in (0..members.batch).step_by(ROWS) {
+            let count = ROWS.min(members.batch - first);
+            // Whole vectors of rows and of lanes; what is too much is zero and adds nothing.
+            let each = count.next_multiple_of(4);
+            local.slopes.resize((size * each).next_multiple_of(LANES), 0.0);
+            local.labels.resize(local.slopes.len(), 0.0);
+            for (member, rows) in members.sources.iter().enumerate() {
+                let drawn = &drawn.of(member)[first..][..count];
+                let margins = &mut local.slopes[member * each..][..each];
+                let theta = members.of(&local.theta, member);
+                rows.margins(path, drawn, theta, members, moved[member], margins);
+                rows.labels(drawn, &mut local.labels[member * each..][..each]);
+            }
+            let lanes = local.slopes.as_chunks_mut::<LANES>().0.iter_mut();
+            for (slope, label) in lanes.zip(local.labels.as_chunks::<LANES>().0) {
+                let mut values = *slope;
+                for l in 0..LANES {
+                    values[l] = self.1.slope(values[l], label[l]);
+                }
+                *slope = values;
+            }
+            for (member, rows) in members.sources.iter().enumerate() {
+                let slopes = &local.slopes[member * each..][..count];
+                for slope in slopes {
+                    total[member] += slope;
+                }
+                let drawn = &drawn.of(member)[first..][..count];
+                let gradient = members.of_mut(&mut local.gradient, member);
+                rows.add(path, drawn, slopes, members.blocks, gradient);
+            }
+        }
+        let share = path.splat(1.0 / members.batch as f64);
+        for member in 0..size {
+            let shift = members.of(&local.shift, member);
+            let gradient = members.of_mut(&mut local.gradient, member);
+            let total = path.splat(total[member]);
+            for j in 0..members.blocks.count() {
+                let moved = path.mul(total, path.load(&shift[j]));
+                let sum = path.add(path.load(&gradient[j]), moved);
+                path.store(path.mul(sum, share), &mut gradient[j]);
+            }
+        }
+    }
+}
+
+/// A client's rows. They are read in whole vectors, a few numbers beyond their end: θ is zero there,
+/// and nobody reads the gradient.
+#[derive(Clone, Copy, Default)]
+pub struct Rows<'a> {
+    dim: usize,
+    /// The rows and what lies behind them.
+    values: &'a [f64],
+    labels: &'a [f64],
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    fn of(table: &'a Table, client: usize) -> Self {
+        Rows { dim: table.dim, values: table.rows_from(client), labels: table.block(client).1 }
+    }
+
+    /// Uniform draws.
+    #[inline(always)]
+    fn draw(&self, stream: Stream, out: &mut [u32]) {
+        let mut lanes = StreamLanes::in_a_row(stream, 0);
+        for out in out.as_chunks_mut::<LANES>().0 {
+            *out = lanes.indices(self.labels.len() as u32);
+            lanes.advance(LANES as u64);
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, row: u32, blocks: impl Blocks) -> &'a [Block] {
+        let first = row as usize * self.dim;
+        self.values[first..][..4 * blocks.count()].as_chunks::<4>().0
+    }
+
+    /// Writes x·θ + `moved` of some rows; where they are no multiple of four, the first one stands
+    /// for what is missing.
+    #[inline(always)]
+    fn margins<B: Blocks>(
+        &self,
+        path: impl Path,
+        drawn: &[u32],
+        theta: &[Block],
+        members: &Members<'_, Rows<'_>, B>,
+        moved: f64,
+        out: &mut [f64],
+    ) {
+        let (moved, blocks) = (path.splat(moved), members.blocks);
+        let out = out.as_chunks_mut::<4>().0;
+        let (fours, rest) = drawn.as_chunks::<4>();
+        for (drawn, out) in fours.iter().zip(&mut *out) {
+            let [a, b, c, d] = *drawn;
+            let rows = [
+                self.row(a, blocks),
+                self.row(b, blocks),
+                self.row(c, blocks),
+                self.row(d, blocks),
+            ];
+            let products = dots(path, &rows, theta, self.dim, blocks);
+            path.store(path.add(products, moved), out);
+        }
+        if let [first, others @ ..] = rest {
+            let mut rows = [self.row(*first, blocks); 4];
+            for (place, &row) in others.iter().enumerate() {
+                rows[place + 1] = self.row(row, blocks);
+            }
+            let products = dots(path, &rows, theta, self.dim, blocks);
+            path.store(path.add(products, moved), &mut out[fours.len()]);
+        }
+    }
+
+    #[inline(always)]
+    fn labels(&self, drawn: &[u32], out: &mut [f64]) {
+        for (label, &row) in out.iter_mut().zip(drawn) {
+            *label = self.labels[row as usize];
+        }
+    }
+
+    /// Adds the multiples of some rows to their sum, in the order of the rows.
+    #[inline(always)]
+    fn add(
+        &self,
+        path: impl Path,
+        drawn: &[u32],
+        slopes: &[f64],
+        blocks: impl Blocks,
+        sum: &mut [Block],
+    ) {
+        let (fours, ones) = drawn.as_chunks::<4>();
+        let (four_slopes, one_slopes) = slopes.as_chunks::<4>();
+        for (drawn, slopes) in fours.iter().zip(four_slopes) {
+            let [a, b, c, d] = *drawn;
+            let rows = [
+                self.row(a, blocks),
+                self.row(b, blocks),
+                self.row(c, blocks),
+                self.row(d, blocks),
+            ];
+            add_rows(path, &rows, slopes, blocks, sum);
+        }
+        for (&row, &slope) in ones.iter().zip(one_slopes) {
+            add_rows(path, &[self.row(row, blocks)], &[slope], blocks, sum);
+        }
+    }
+}
+
+#[inline(always)]
+fn add_rows<const ROWS: usize>(
+    path: impl Path,
+    rows: &[&[Block]; ROWS],
+    slopes: &[f64; ROWS],
+    blocks: impl Blocks,
+    out: &mut [Block],
+) {
+    for j in 0..blocks.count() {
+        let mut sum = path.load(&out[j]);
+        for k in 0..ROWS {
+            let multiple = path.mul(path.splat(slopes[k]), path.load(&rows[k][j]));
+            sum = path.add(sum, multiple);
+        }
+        path.store(sum, &mut out[j]);
+    }
+}
+
+/// The inner products of four rows with one vector: four interleaved sums over whole blocks, and
+/// then the products of what is left, one after the other. The order is the same on every path.
+#[inline(always)]
+fn dots<P: Path>(
+    path: P,
+    rows: &[&[Block]; 4],
+    theta: &[Block],
+    dim: usize,
+    blocks: impl Blocks,
+) -> P::Four {
+    let (zero, whole) = (path.splat(0.0), dim / 4);
+    let mut sums = [zero; 4];
+    for j in 0..blocks.count() {
+        if j == whole {
+            break;
+        }
+        let theta = path.load(&theta[j]);
+        for k in 0..4 {
+            sums[k] = path.add(sums[k], path.mul(path.load(&rows[k][j]), theta));
+        }
+    }
+    let [a, b, c, d] = path.transpose(sums);
+    let total = path.add(path.add(a, c), path.add(b, d));
+    if whole == blocks.count() {
+        return total;
+    }
+    let theta = path.load(&theta[whole]);
+    let mut products = [zero; 4];
+    for k in 0..4 {
+        products[k] = path.mul(path.load(&rows[k][whole]), theta);
+    }
+    let [a, b, c, d] = path.transpose(products);
+    path.add(total, path.add(path.add(path.add(a, b), c), d))
+}
+
+/// The inner product of two vectors of one member.
+#[inline(always)]
+fn dot<B: Blocks>(
+    path: impl Path,
+    a: &[Block],
+    b: &[Block],
+    members: &Members<'_, Rows<'_>, B>,
+) -> f64 {
+    let mut product = [0.0; 4];
+    path.store(dots(path, &[a; 4], b, members.dim, members.blocks), &mut product);
+    product[0]
+}
