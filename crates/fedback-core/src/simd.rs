@@ -51,6 +51,8 @@ pub trait Path: Copy {
     fn mask(self, a: Self::Four, mask: &[u64; 4]) -> Self::Four;
     /// Four rows as four columns.
     fn transpose(self, rows: [Self::Four; 4]) -> [Self::Four; 4];
+    /// Says that these numbers will be read soon.
+    fn prefetch(self, numbers: &[f64; 4]);
 }
 
 /// The names of the paths.
@@ -196,6 +198,9 @@ impl Path for Portable {
         let column = |l: usize| [a[l], b[l], c[l], d[l]];
         [column(0), column(1), column(2), column(3)]
     }
+
+    #[inline(always)]
+    fn prefetch(self, _numbers: &[f64; 4]) {}
 
     #[inline(always)]
     fn candidates(self, ziggurat: &Ziggurat, words: &Lanes<u64>) -> (Lanes<f64>, u8) {

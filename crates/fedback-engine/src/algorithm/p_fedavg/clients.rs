@@ -47,6 +47,8 @@ pub trait BatchGradient<'a> {
 
 /// How many blocks a vector has: a constant where there are few, so that loops over them vanish.
 pub trait Blocks: Copy {
+    /// Whether vectors are so long that it pays to ask for them ahead of time.
+    const LONG: bool;
     /// The number.
     fn count(self) -> usize;
 }
@@ -55,6 +57,8 @@ pub trait Blocks: Copy {
 struct Few<const COUNT: usize>;
 
 impl<const COUNT: usize> Blocks for Few<COUNT> {
+    const LONG: bool = false;
+
     #[inline(always)]
     fn count(self) -> usize {
         COUNT
@@ -65,6 +69,8 @@ impl<const COUNT: usize> Blocks for Few<COUNT> {
 struct Many(usize);
 
 impl Blocks for Many {
+    const LONG: bool = true;
+
     #[inline(always)]
     fn count(self) -> usize {
         self.0
@@ -112,6 +118,12 @@ impl<'a, D> Drawn<'a, D> {
     #[inline(always)]
     pub fn of(self, member: usize) -> &'a [D] {
         &self.all[member * self.round + self.first..][..self.count]
+    }
+
+    /// What one member has drawn for this step and those after it.
+    #[inline(always)]
+    pub fn from(self, member: usize) -> &'a [D] {
+        &self.all[member * self.round..][self.first..self.round]
     }
 }
 

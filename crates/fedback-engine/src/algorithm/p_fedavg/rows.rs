@@ -67,8 +67,9 @@ impl<'a> BatchGradient<'a> for RowMean<'a> {
 /// Rows under a loss of the margin.
 pub struct Margin<'a, L>(pub &'a Table, pub L);
 
-/// Rows that are used twice, for the margin and for the gradient, before the caches lose them.
-const ROWS: usize = 64;
+/// Numbers in rows that are used twice, for the margin and for the gradient, before the first cache
+/// loses them.
+const NUMBERS: usize = 1 << 13;
 
 impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
     type Source = Rows<'a>;
@@ -113,8 +114,9 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
                 *gradient = [0.0; 4];
             }
         }
-        for first in (0..members.batch).step_by(ROWS) {
-            let count = ROWS.min(members.batch - first);
+        let part = (NUMBERS / members.dim).clamp(8, 64);
+        for first in (0..members.batch).step_by(part) {
+            let count = part.min(members.batch - first);
             // Whole vectors of rows and of lanes; what is too much is zero and adds nothing.
             let each = count.next_multiple_of(4);
             local.slopes.resize((size * each).next_multiple_of(LANES), 0.0);
@@ -139,9 +141,9 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
                 for slope in slopes {
                     total[member] += slope;
                 }
-                let drawn = &drawn.of(member)[first..][..count];
+                let (drawn, ahead) = drawn.from(member)[first..].split_at(count);
                 let gradient = members.of_mut(&mut local.gradient, member);
-                rows.add(path, drawn, slopes, members.blocks, gradient);
+                rows.add(path, drawn, ahead, slopes, members.blocks, gradient);
             }
         }
         let share = path.splat(1.0 / members.batch as f64);
@@ -233,43 +235,51 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Adds the multiples of some rows to their sum, in the order of the rows.
+    /// Adds the multiples of some rows to their sum, in the order of the rows, while the rows ahead
+    /// are on their way.
     #[inline(always)]
-    fn add(
+    fn add<B: Blocks>(
         &self,
         path: impl Path,
         drawn: &[u32],
+        ahead: &[u32],
         slopes: &[f64],
-        blocks: impl Blocks,
+        blocks: B,
         sum: &mut [Block],
     ) {
         let (fours, ones) = drawn.as_chunks::<4>();
         let (four_slopes, one_slopes) = slopes.as_chunks::<4>();
+        let mut ahead = ahead.as_chunks::<4>().0.iter();
         for (drawn, slopes) in fours.iter().zip(four_slopes) {
-            let [a, b, c, d] = *drawn;
-            let rows = [
-                self.row(a, blocks),
-                self.row(b, blocks),
-                self.row(c, blocks),
-                self.row(d, blocks),
-            ];
-            add_rows(path, &rows, slopes, blocks, sum);
+            let rows = drawn.map(|row| self.row(row, blocks));
+            let next = match ahead.next() {
+                Some(next) if B::LONG => next.map(|row| self.row(row, blocks)),
+                _ => rows,
+            };
+            add_rows(path, &rows, &next, slopes, blocks, sum);
         }
         for (&row, &slope) in ones.iter().zip(one_slopes) {
-            add_rows(path, &[self.row(row, blocks)], &[slope], blocks, sum);
+            let row = [self.row(row, blocks)];
+            add_rows(path, &row, &row, &[slope], blocks, sum);
         }
     }
 }
 
 #[inline(always)]
-fn add_rows<const ROWS: usize>(
+fn add_rows<const ROWS: usize, B: Blocks>(
     path: impl Path,
     rows: &[&[Block]; ROWS],
+    ahead: &[&[Block]; ROWS],
     slopes: &[f64; ROWS],
-    blocks: impl Blocks,
+    blocks: B,
     out: &mut [Block],
 ) {
     for j in 0..blocks.count() {
+        if B::LONG && j % 2 == 0 {
+            for k in 0..ROWS {
+                path.prefetch(&ahead[k][j]);
+            }
+        }
         let mut sum = path.load(&out[j]);
         for k in 0..ROWS {
             let multiple = path.mul(path.splat(slopes[k]), path.load(&rows[k][j]));
