@@ -130,7 +130,7 @@ fn credit_like(rows: usize) -> Federation {
         partition: Partition::Equal(10),
         by_class: true,
     };
-    let table = Table::new(&raw, &how, Seed(0)).expect("a proper table");
+    let table = Table::new(raw, &how, Seed(0)).expect("a proper table");
     let sensitivity = Sensitivity::Scalar((0..10).map(|k| 0.9 + 0.02 * k as f64).collect());
     Federation {
         weights: vec![0.1; 10],

@@ -75,7 +75,7 @@ pub enum SimdError {
     )]
     Unknown(String),
     /// The machine lacks it.
-    #[error("FEDBACK_SIMD = \"{0}\": this machine has no such instructions; unset it")]
+    #[error("FEDBACK_SIMD: found \"{0}\"; this machine has no such instructions: unset it")]
     Missing(String),
 }
 

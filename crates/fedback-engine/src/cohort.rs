@@ -30,15 +30,15 @@ pub struct CohortSampler {
     scheme: Scheme,
     scaled: bool,
     weights: Arc<[f64]>,
-    alias: Vec<(f64, u32)>,
+    alias: Alias,
 }
 
 impl CohortSampler {
     /// Prepares the draw.
     pub fn new(protocol: &Protocol, weights: Arc<[f64]>) -> Self {
         let alias = match protocol.scheme {
-            Scheme::WithReplacement { .. } => alias_table(&weights),
-            _ => Vec::new(),
+            Scheme::WithReplacement { .. } => Alias::new(&weights),
+            _ => Alias::default(),
         };
         CohortSampler { scheme: protocol.scheme, scaled: protocol.scale_objectives, weights, alias }
     }
@@ -60,7 +60,7 @@ impl CohortSampler {
             Scheme::WithReplacement { cohort: size } => {
                 let stream = stream();
                 cohort.drawn.clear();
-                cohort.drawn.extend((0..size as u64).map(|n| self.pick(stream.word(n))));
+                cohort.drawn.extend((0..size as u64).map(|n| self.alias.pick(stream.word(n))));
                 let share = 1.0 / size as f64;
                 cohort.gather(self.weights.len(), |_, times| times as f64 * share);
             }
@@ -97,16 +97,6 @@ impl CohortSampler {
             true => 1.0 / size as f64,
             false => self.weights[client] * (self.weights.len() as f64 / size as f64),
         }
-    }
-
-    /// The client that a uniform word stands for.
-    #[inline]
-    fn pick(&self, word: u64) -> u32 {
-        let product = word as u128 * self.alias.len() as u128;
-        let column = (product >> 64) as usize;
-        let within = (product as u64 >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
-        let (keep, other) = self.alias[column];
-        if within < keep { column as u32 } else { other }
     }
 }
 
@@ -146,32 +136,51 @@ impl Cohort {
     }
 }
 
-/// For each column the probability of staying there, and where one goes otherwise.
-fn alias_table(weights: &[f64]) -> Vec<(f64, u32)> {
-    let count = weights.len() as f64;
-    let mut scaled: Vec<f64> = weights.iter().map(|p| p * count).collect();
-    let mut table: Vec<(f64, u32)> = (0..weights.len() as u32).map(|i| (1.0, i)).collect();
-    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
-        (0..weights.len() as u32).partition(|&i| scaled[i as usize] < 1.0);
-    while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
-        small.pop();
-        table[poor as usize] = (scaled[poor as usize], rich);
-        scaled[rich as usize] -= 1.0 - scaled[poor as usize];
-        if scaled[rich as usize] < 1.0 {
-            large.pop();
-            small.push(rich);
+/// An alias table (Vose 1991): for each column the probability of staying there, and where one goes
+/// otherwise. Two arrays, since a million clients have a million of each.
+#[derive(Clone, Debug, Default)]
+struct Alias {
+    keep: Vec<f64>,
+    other: Vec<u32>,
+}
+
+impl Alias {
+    fn new(weights: &[f64]) -> Self {
+        let count = weights.len() as f64;
+        let mut keep: Vec<f64> = weights.iter().map(|p| p * count).collect();
+        let mut other: Vec<u32> = (0..weights.len() as u32).collect();
+        let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+            (0..weights.len() as u32).partition(|&i| keep[i as usize] < 1.0);
+        while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
+            small.pop();
+            other[poor as usize] = rich;
+            keep[rich as usize] -= 1.0 - keep[poor as usize];
+            if keep[rich as usize] < 1.0 {
+                large.pop();
+                small.push(rich);
+            }
         }
-    }
-    // What is left differs from one by rounding only, except that a client of weight zero must
-    // never be picked: it goes to the heaviest one.
-    let heaviest = weights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-    let heaviest = heaviest.map_or(0, |(i, _)| i as u32);
-    for (i, entry) in table.iter_mut().enumerate() {
-        if weights[i] == 0.0 && entry.1 == i as u32 {
-            *entry = (0.0, heaviest);
+        // What is left differs from one by rounding only, except that a client of weight zero must
+        // never be picked: it goes to the heaviest one.
+        small.into_iter().chain(large).for_each(|i| keep[i as usize] = 1.0);
+        let heaviest = weights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let heaviest = heaviest.map_or(0, |(i, _)| i as u32);
+        for i in 0..weights.len() {
+            if weights[i] == 0.0 && other[i] == i as u32 {
+                (keep[i], other[i]) = (0.0, heaviest);
+            }
         }
+        Alias { keep, other }
     }
-    table
+
+    /// The client that a uniform word stands for.
+    #[inline]
+    fn pick(&self, word: u64) -> u32 {
+        let product = word as u128 * self.keep.len() as u128;
+        let column = (product >> 64) as usize;
+        let within = (product as u64 >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
+        if within < self.keep[column] { column as u32 } else { self.other[column] }
+    }
 }
 
 #[cfg(test)]

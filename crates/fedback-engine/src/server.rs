@@ -16,26 +16,38 @@ use crate::cohort::{Cohort, CohortSampler};
 /// θ ← θ + Σ coefficient · delta, or θ ← Σ coefficient · (θ + delta): in cohort order, four members
 /// at a time, so that the additions do not wait for each other.
 pub fn fold(theta: &mut [f64], cohort: &Cohort, deltas: &[f64], aggregate: Aggregate) {
-    let dim = theta.len();
+    fold_part(0, theta, cohort, deltas, aggregate);
+}
+
+/// The same for the coordinates from `first` on that `theta` holds: coordinates do not mix, so that
+/// parts may be folded side by side.
+pub(crate) fn fold_part(
+    first: usize,
+    theta: &mut [f64],
+    cohort: &Cohort,
+    deltas: &[f64],
+    aggregate: Aggregate,
+) {
     if aggregate == Aggregate::Iterates {
         let total: f64 = cohort.coefficients.iter().sum();
         theta.iter_mut().for_each(|t| *t *= total);
     }
-    if let [theta] = theta {
-        return fold_scalar(theta, &cohort.coefficients, deltas);
+    let members = cohort.members.len().max(1);
+    let dim = deltas.len() / members;
+    if dim == 1 {
+        return theta.iter_mut().for_each(|t| fold_scalar(t, &cohort.coefficients, deltas));
     }
+    let count = theta.len();
+    let part = |member: usize| &deltas[member * dim + first..][..count];
     let (fours, rest) = cohort.coefficients.as_chunks::<4>();
-    let (four_deltas, rest_deltas) = deltas.split_at(4 * fours.len() * dim);
-    for (c, deltas) in fours.iter().zip(four_deltas.chunks_exact(4 * dim)) {
-        let (first, second) = deltas.split_at(2 * dim);
-        let (pairs, more) = (first.split_at(dim), second.split_at(dim));
-        let pairs = pairs.0.iter().zip(pairs.1).zip(more.0.iter().zip(more.1));
-        for (t, ((d0, d1), (d2, d3))) in theta.iter_mut().zip(pairs) {
-            *t += (c[0] * d0 + c[1] * d1) + (c[2] * d2 + c[3] * d3);
+    for (four, c) in fours.iter().enumerate() {
+        let [a, b, d, e] = [0, 1, 2, 3].map(|k| part(4 * four + k));
+        for (j, t) in theta.iter_mut().enumerate() {
+            *t += (c[0] * a[j] + c[1] * b[j]) + (c[2] * d[j] + c[3] * e[j]);
         }
     }
-    for (c, delta) in rest.iter().zip(rest_deltas.chunks_exact(dim)) {
-        theta.iter_mut().zip(delta).for_each(|(t, d)| *t += c * d);
+    for (member, c) in (4 * fours.len()..).zip(rest) {
+        theta.iter_mut().zip(part(member)).for_each(|(t, d)| *t += c * d);
     }
 }
 

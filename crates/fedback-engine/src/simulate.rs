@@ -2,7 +2,8 @@
 //!
 //! Repetitions advance side by side, in groups that go through their rounds together and own the
 //! buffers of one round, so that kernels have many clients at hand; where there are fewer groups
-//! than threads, the clients of a cohort are divided as well. Neither changes a bit: a client's work
+//! than threads, the clients of a cohort are divided as well, and the coordinates of a long fold.
+//! Nothing of this changes a bit: a client's work
 //! is a pure function of its order, and folds follow the cohort. No round allocates.
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
 use crate::cohort::{Cohort, CohortSampler};
-use crate::server::fold;
+use crate::server::{fold, fold_part};
 
 /// One seeded repeat.
 #[derive(Clone, Debug)]
@@ -270,7 +271,14 @@ impl<W: Work> Context<'_, W> {
         let theta = &mut repetition.theta;
         before.clear();
         before.extend_from_slice(theta);
-        fold(theta, cohort, deltas, self.protocol.aggregate);
+        let aggregate = self.protocol.aggregate;
+        if self.split && deltas.len() >= WORTH_DIVIDING {
+            theta.par_chunks_mut(COORDINATES).enumerate().for_each(|(part, theta)| {
+                fold_part(part * COORDINATES, theta, cohort, deltas, aggregate);
+            });
+        } else {
+            fold(theta, cohort, deltas, aggregate);
+        }
         if !theta.iter().all(|t| t.is_finite()) {
             theta.copy_from_slice(before);
             repetition.failed = Some(Round(round.0 + 1));
@@ -315,6 +323,11 @@ impl<W: Work> Context<'_, W> {
 
 /// Coordinates of gradients that are worth a hand-over between threads.
 const SMALLEST_BLOCK: usize = 4096;
+
+/// Numbers in the deltas of a round whose fold is divided among threads, by coordinates.
+const WORTH_DIVIDING: usize = 1 << 17;
+/// Coordinates that are folded together.
+const COORDINATES: usize = 256;
 
 /// Σ p_i |δ_i − δ̄|² with δ̄ = Σ p_i δ_i, in client order.
 fn spread(weights: &[f64], deltas: &[f64], mean: &mut Vec<f64>, dim: usize) -> f64 {

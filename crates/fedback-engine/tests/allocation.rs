@@ -56,7 +56,7 @@ fn federations() -> [Federation; 2] {
     };
     let rows = Federation {
         weights,
-        base: Base::Table(Table::new(&raw, &how, Seed(0)).unwrap()),
+        base: Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
         response: best_response(&Sensitivity::Scalar(vec![0.5; clients]), &[0], 3),
         loss: Loss::Logistic { l2: 0.1 },
     };

@@ -43,7 +43,7 @@ fn table(loss: Loss) -> Federation {
     };
     Federation {
         weights: vec![0.5, 0.3, 0.2],
-        base: Base::Table(Table::new(&raw, &how, Seed(0)).unwrap()),
+        base: Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
         response: best_response(&Sensitivity::Scalar(vec![0.5, 1.0, -0.3]), &[1], 3),
         loss,
     }

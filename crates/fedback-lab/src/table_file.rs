@@ -1,8 +1,10 @@
-//! A table read from a CSV file with a header.
+//! A table read from a CSV file with a header, which is never in memory as a whole.
 
+use std::io::{self, Read};
 use std::path::Path;
 
 use fedback_core::base::RawTable;
+use sha2::{Digest, Sha256};
 
 /// What to look for in the file.
 pub struct Columns<'a> {
@@ -18,9 +20,36 @@ pub struct Columns<'a> {
     pub binary: bool,
 }
 
+/// Takes the digest of what is read through it.
+pub struct Digesting<R> {
+    from: R,
+    digest: Sha256,
+}
+
+impl<R> Digesting<R> {
+    /// Nothing read yet.
+    pub fn new(from: R) -> Self {
+        Digesting { from, digest: Sha256::new() }
+    }
+
+    /// The digest of what was read.
+    pub fn finish(self) -> Vec<u8> {
+        self.digest.finalize().to_vec()
+    }
+}
+
+impl<R: Read> Read for Digesting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(buffer)?;
+        self.digest.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
 /// Reads a table, or says in one sentence what is wrong and where.
-pub fn read(path: &Path, bytes: &[u8], columns: &Columns<'_>) -> Result<RawTable, String> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<RawTable, String> {
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).buffer_capacity(1 << 16).from_reader(bytes);
     let file = path.display();
     let header = reader.headers().map_err(|error| format!("{file}: {}", explain(&error)))?.clone();
     let names: Vec<String> =
@@ -130,6 +159,9 @@ fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
     if table.labels.is_empty() {
         return Err("no rows are left".into());
     }
+    if table.labels.len() > u32::MAX as usize {
+        return Err(format!("found {} rows; at most {} can be used", table.labels.len(), u32::MAX));
+    }
     let first = table.labels[0];
     if columns.binary && table.labels.iter().all(|y| *y == first) {
         return Err(format!(
@@ -142,7 +174,7 @@ fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
 
 /// A cell as a number; none where it is missing.
 fn number(cell: &str) -> Result<Option<f64>, String> {
-    if matches!(cell.to_ascii_lowercase().as_str(), "" | "na" | "n/a" | "nan") {
+    if ["", "na", "n/a", "nan"].iter().any(|missing| cell.eq_ignore_ascii_case(missing)) {
         return Ok(None);
     }
     match cell.parse::<f64>() {

@@ -25,7 +25,7 @@ fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
         partition: Partition::Equal(3),
         by_class: true,
     };
-    let table = Table::new(&raw, &how, Seed(0)).unwrap();
+    let table = Table::new(raw, &how, Seed(0)).unwrap();
     Federation {
         weights: vec![0.2, 0.5, 0.3],
         response: best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim),

@@ -43,7 +43,7 @@ fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u6
         partition: Partition::Equal(3),
         by_class: true,
     };
-    let table = Table::new(&raw, &how, Seed(0)).unwrap();
+    let table = Table::new(raw, &how, Seed(0)).unwrap();
     Federation {
         weights: vec![0.2, 0.5, 0.3],
         response: response(table.dim),
@@ -208,7 +208,7 @@ fn separable_rows_without_penalty_have_no_stable_point() {
         by_class: true,
     };
     federation.weights = vec![1.0];
-    federation.base = Base::Table(Table::new(&raw, &how, Seed(0)).unwrap());
+    federation.base = Base::Table(Table::new(raw, &how, Seed(0)).unwrap());
     let report = stable_points(&federation, &[0.0]);
     assert_eq!(report.stability, Stability::Unknown);
     assert!(report.reason.unwrap().contains("no stable point was found"));

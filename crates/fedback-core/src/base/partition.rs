@@ -20,27 +20,20 @@ pub enum Partition {
     },
 }
 
-/// Contiguous blocks of rows, as equal as can be.
-pub(super) fn equal(rows: &[usize], clients: usize) -> Vec<Vec<usize>> {
-    let (each, extra) = (rows.len() / clients, rows.len() % clients);
-    let mut rest = rows;
-    (0..clients)
-        .map(|client| {
-            let (mine, others) = rest.split_at(each + usize::from(client < extra));
-            rest = others;
-            mine.to_vec()
-        })
-        .collect()
+/// Where contiguous blocks of rows begin that are as equal as can be, and where the last one ends.
+pub(super) fn equal(rows: usize, clients: usize) -> Vec<u32> {
+    let (each, extra) = (rows / clients, rows % clients);
+    (0..=clients).map(|client| (client * each + client.min(extra)) as u32).collect()
 }
 
 /// Dirichlet shares of every class. A client left without rows gets one of the largest client's,
 /// since every client must have something to learn from.
 pub(super) fn dirichlet(
-    classes: &[Vec<usize>],
+    classes: &[Vec<u32>],
     concentration: f64,
     clients: usize,
     draws: &mut Draws,
-) -> Vec<Vec<usize>> {
+) -> Vec<Vec<u32>> {
     let mut parts = vec![Vec::new(); clients];
     for class in classes {
         let gammas: Vec<f64> = (0..clients).map(|_| draws.gamma(concentration)).collect();

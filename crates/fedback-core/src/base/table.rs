@@ -23,7 +23,8 @@ pub struct Table {
     /// All rows, and [`SLACK`] zeros.
     rows: Vec<f64>,
     labels: Vec<f64>,
-    starts: Vec<usize>,
+    /// Where each client's rows begin, and where the last one's end.
+    starts: Vec<u32>,
 }
 
 /// Numbers that may be read beyond the last row, so that rows can be read in whole vectors.
@@ -131,28 +132,22 @@ pub enum TableError {
 }
 
 impl Table {
-    /// Prepares and divides a table. Draws come from `seed`.
-    pub fn new(raw: &RawTable, how: &Preparation, seed: Seed) -> Result<Self, TableError> {
-        let features = raw.features.len();
+    /// Prepares and divides a table, in the memory that it came in. Draws come from `seed`.
+    pub fn new(raw: RawTable, how: &Preparation, seed: Seed) -> Result<Self, TableError> {
         let count = raw.labels.len();
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: Vec<u32> = (0..count as u32).collect();
         if how.shuffle {
             Stream::for_problem(seed, Purpose::Shuffle).draws().shuffle(&mut order);
         }
-        let (parts, client_names) = divide(raw, how, &order, seed)?;
-        let dim = features + usize::from(how.intercept);
-        let (mut rows, mut labels, mut starts) =
-            (Vec::with_capacity(count * dim + SLACK), Vec::with_capacity(count), vec![0]);
-        for part in &parts {
-            for &row in part {
-                rows.extend_from_slice(&raw.values[row * features..][..features]);
-                rows.extend(how.intercept.then_some(1.0));
-                labels.push(raw.labels[row]);
-            }
-            starts.push(labels.len());
+        let Division { order, starts, client_names } = divide(&raw, how, order, seed)?;
+        let RawTable { features: mut coordinates, values: mut rows, mut labels, .. } = raw;
+        if how.intercept {
+            widen(&mut rows, coordinates.len(), count);
+            coordinates.push("intercept".to_string());
         }
-        let mut coordinates = raw.features.clone();
-        coordinates.extend(how.intercept.then(|| "intercept".to_string()));
+        let dim = coordinates.len();
+        rows.reserve_exact(SLACK);
+        rearrange(&mut labels, &mut rows, dim, order);
         let mut table = Table {
             dim,
             intercept: how.intercept,
@@ -175,21 +170,25 @@ impl Table {
     fn standardize(&mut self) -> Result<(), TableError> {
         let count = self.labels.len() as f64;
         let features = self.dim - usize::from(self.intercept);
-        let fold = |of: &dyn Fn(&[f64], usize) -> f64| -> Vec<f64> {
-            (0..features)
-                .map(|j| {
-                    let sums = (0..self.clients())
-                        .map(|client| self.rows_of(client).map(|(row, _)| of(row, j)).sum::<f64>());
-                    sums.sum::<f64>() / count
-                })
-                .collect()
-        };
-        let mean = fold(&|row, j| row[j]);
-        let variance = fold(&|row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
+        let mean = self.average(features, count, |row, j| row[j]);
+        let variance =
+            self.average(features, count, |row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
         let constants = Standardization::new(mean, variance, &self.coordinates)?;
         self.rows.chunks_exact_mut(self.dim).for_each(|row| constants.apply(row));
         self.standardization = Some(constants);
         Ok(())
+    }
+
+    fn average(&self, features: usize, count: f64, of: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
+        let (mut total, mut sums) = (vec![0.0; features], vec![0.0; features]);
+        for client in 0..self.clients() {
+            sums.fill(0.0);
+            for (row, _) in self.rows_of(client) {
+                (0..features).for_each(|j| sums[j] += of(row, j));
+            }
+            (0..features).for_each(|j| total[j] += sums[j]);
+        }
+        total.into_iter().map(|total| total / count).collect()
     }
 
     /// The number of clients.
@@ -210,7 +209,7 @@ impl Table {
     /// The rows of one client as one slice, and their labels.
     #[inline]
     pub fn block(&self, client: usize) -> (&[f64], &[f64]) {
-        let (from, to) = (self.starts[client], self.starts[client + 1]);
+        let (from, to) = (self.starts[client] as usize, self.starts[client + 1] as usize);
         (&self.rows[from * self.dim..to * self.dim], &self.labels[from..to])
     }
 
@@ -218,7 +217,7 @@ impl Table {
     /// of a row.
     #[inline]
     pub fn rows_from(&self, client: usize) -> &[f64] {
-        &self.rows[self.starts[client] * self.dim..]
+        &self.rows[self.starts[client] as usize * self.dim..]
     }
 
     /// The rows of one client with their labels.
@@ -233,14 +232,62 @@ impl Table {
     }
 }
 
-type Divided = (Vec<Vec<usize>>, Option<Vec<String>>);
+/// Appends a constant one to every row.
+fn widen(rows: &mut Vec<f64>, features: usize, count: usize) {
+    rows.resize(count * (features + 1), 1.0);
+    for row in (0..count).rev() {
+        rows.copy_within(row * features..(row + 1) * features, row * (features + 1));
+        rows[row * (features + 1) + features] = 1.0;
+    }
+}
+
+/// Puts row `order[k]` into place k, cycle by cycle.
+fn rearrange(labels: &mut [f64], rows: &mut [f64], dim: usize, mut order: Vec<u32>) {
+    let mut first_row = vec![0.0; dim];
+    for first in 0..order.len() {
+        let first_label = labels[first];
+        first_row.copy_from_slice(&rows[first * dim..][..dim]);
+        let mut place = first;
+        loop {
+            // A place that is done points at itself.
+            let from = std::mem::replace(&mut order[place], place as u32) as usize;
+            if from == first {
+                labels[place] = first_label;
+                rows[place * dim..][..dim].copy_from_slice(&first_row);
+                break;
+            }
+            labels[place] = labels[from];
+            rows.copy_within(from * dim..(from + 1) * dim, place * dim);
+            place = from;
+        }
+    }
+}
+
+/// The rows in the order of their clients.
+struct Division {
+    order: Vec<u32>,
+    starts: Vec<u32>,
+    client_names: Option<Vec<String>>,
+}
+
+impl Division {
+    fn of_parts(parts: Vec<Vec<u32>>, client_names: Option<Vec<String>>) -> Self {
+        let starts = std::iter::once(0)
+            .chain(parts.iter().scan(0, |end, part| {
+                *end += part.len() as u32;
+                Some(*end)
+            }))
+            .collect();
+        Division { order: parts.concat(), starts, client_names }
+    }
+}
 
 fn divide(
     raw: &RawTable,
     how: &Preparation,
-    order: &[usize],
+    order: Vec<u32>,
     seed: Seed,
-) -> Result<Divided, TableError> {
+) -> Result<Division, TableError> {
     let enough = |clients: usize| match clients <= order.len() {
         true => Ok(()),
         false => Err(TableError::TooFewRows { rows: order.len(), clients }),
@@ -248,27 +295,29 @@ fn divide(
     match how.partition {
         Partition::Column => {
             let names = raw.clients.as_deref().unwrap_or_default();
-            let mut by_name = std::collections::BTreeMap::<&str, Vec<usize>>::new();
-            for &row in order {
-                by_name.entry(&names[row]).or_default().push(row);
+            let mut by_name = std::collections::BTreeMap::<&str, Vec<u32>>::new();
+            for &row in &order {
+                by_name.entry(&names[row as usize]).or_default().push(row);
             }
             let names = by_name.keys().map(|name| name.to_string()).collect();
-            Ok((by_name.into_values().collect(), Some(names)))
+            Ok(Division::of_parts(by_name.into_values().collect(), Some(names)))
         }
         Partition::Equal(clients) => {
             enough(clients)?;
-            Ok((partition::equal(order, clients), None))
+            let starts = partition::equal(order.len(), clients);
+            Ok(Division { order, starts, client_names: None })
         }
         Partition::Dirichlet { concentration, clients } => {
             enough(clients)?;
-            let mut classes = std::collections::BTreeMap::<u64, Vec<usize>>::new();
-            for &row in order {
-                let class = if how.by_class { raw.labels[row].to_bits() } else { 0 };
+            let mut classes = std::collections::BTreeMap::<u64, Vec<u32>>::new();
+            for &row in &order {
+                let class = if how.by_class { raw.labels[row as usize].to_bits() } else { 0 };
                 classes.entry(class).or_default().push(row);
             }
             let classes: Vec<_> = classes.into_values().collect();
             let mut draws = Stream::for_problem(seed, Purpose::Partition).draws();
-            Ok((partition::dirichlet(&classes, concentration, clients, &mut draws), None))
+            let parts = partition::dirichlet(&classes, concentration, clients, &mut draws);
+            Ok(Division::of_parts(parts, None))
         }
     }
 }
@@ -292,7 +341,7 @@ mod tests {
 
     #[test]
     fn columns_divide_by_sorted_value() {
-        let table = Table::new(&raw(31), &preparation(Partition::Column), Seed(1)).unwrap();
+        let table = Table::new(raw(31), &preparation(Partition::Column), Seed(1)).unwrap();
         assert_eq!(table.client_names.as_deref().unwrap(), ["east", "north", "west"]);
         assert_eq!(table.row_shares(), [10.0 / 31.0, 11.0 / 31.0, 10.0 / 31.0]);
         assert!(table.rows_of(0).all(|(row, _)| row[2] == 1.0));
@@ -305,7 +354,7 @@ mod tests {
         {
             let mut how = preparation(partition);
             how.standardize = false;
-            let table = Table::new(&raw(50), &how, Seed(3)).unwrap();
+            let table = Table::new(raw(50), &how, Seed(3)).unwrap();
             assert_eq!(table.clients(), 7);
             assert!(table.row_shares().iter().all(|&share| share > 0.0));
             let sum: f64 = (0..7).flat_map(|c| table.rows_of(c)).map(|(row, _)| row[0]).sum();
@@ -315,14 +364,26 @@ mod tests {
 
     #[test]
     fn equal_parts_differ_by_one_row_at_most() {
-        let parts = partition::equal(&(0..23).collect::<Vec<_>>(), 5);
-        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [5, 5, 5, 4, 4]);
+        assert_eq!(partition::equal(23, 5), [0, 5, 10, 15, 19, 23]);
+    }
+
+    #[test]
+    fn rows_are_rearranged_in_place() {
+        let order = [3, 0, 4, 1, 2, 5u32];
+        let mut labels: Vec<f64> = (0..6).map(f64::from).collect();
+        let mut rows: Vec<f64> = (0..12).map(f64::from).collect();
+        rearrange(&mut labels, &mut rows, 2, order.to_vec());
+        assert_eq!(labels, order.map(f64::from));
+        assert_eq!(
+            rows,
+            order.map(|row| [2.0 * row as f64, 2.0 * row as f64 + 1.0]).as_flattened()
+        );
     }
 
     #[test]
     fn standardised_theta_scores_raw_rows() {
         let raw = raw(40);
-        let table = Table::new(&raw, &preparation(Partition::Column), Seed(1)).unwrap();
+        let table = Table::new(raw.clone(), &preparation(Partition::Column), Seed(1)).unwrap();
         let theta = [0.7, -1.3, 0.25];
         let (coefficients, constant) =
             table.standardization.as_ref().unwrap().to_raw_units(&theta, true);
@@ -346,7 +407,7 @@ mod tests {
     fn constant_columns_cannot_be_standardised() {
         let mut raw = raw(10);
         raw.values.iter_mut().skip(1).step_by(2).for_each(|v| *v = 0.1);
-        let error = Table::new(&raw, &preparation(Partition::Column), Seed(1)).unwrap_err();
+        let error = Table::new(raw, &preparation(Partition::Column), Seed(1)).unwrap_err();
         assert_eq!(error, TableError::ConstantColumn("b".into()));
     }
 }

@@ -206,7 +206,7 @@ fn build_table(
         },
         by_class: binary,
     };
-    let mut built = Table::new(&raw, &how, seed).map_err(unusable)?;
+    let mut built = Table::new(raw, &how, seed).map_err(unusable)?;
     built.standardization = built.standardization.or(constants);
     let clients = built.clients();
     if let Some(given) = problem.clients.filter(|given| given.0 != clients as u64) {
@@ -251,7 +251,7 @@ fn read_rows(
     if path.is_dir() {
         return Err(fail("path", format!("{} is a directory; needed: a CSV file", path.display())));
     }
-    let bytes = std::fs::read(&path)
+    let file = std::fs::File::open(&path)
         .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
     let columns = table_file::Columns {
         label: table.label.as_deref(),
@@ -260,8 +260,9 @@ fn read_rows(
         drop_missing: table.missing == Missing::Drop,
         binary,
     };
-    let raw = table_file::read(&path, &bytes, &columns).map_err(wrong)?;
-    Ok(Rows { raw, constants: None, digest: Sha256::digest(&bytes).to_vec() })
+    let mut file = table_file::Digesting::new(file);
+    let raw = table_file::read(&path, &mut file, &columns).map_err(wrong)?;
+    Ok(Rows { raw, constants: None, digest: file.finish() })
 }
 
 fn read_credit(

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fedback::core::simd::Simd;
 use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
@@ -46,6 +47,7 @@ impl Context {
     /// Sets up threads and the answer to Ctrl-C: a run stops at the next slice, and at once the
     /// second time; anything else has nothing to save and stops at once.
     pub fn new(threads: Option<usize>, store: PathBuf, quiet: bool) -> Result<Self, Error> {
+        Simd::chosen().map_err(|error| Error::Input(error.to_string()))?;
         if let Some(threads) = threads {
             if threads > MOST_THREADS {
                 let why = format!("found {threads}; allowed: 1 to {MOST_THREADS}");
