@@ -1,0 +1,73 @@
+//! One workload through the engine (or the plain loop), as one JSON line.
+//!
+//! `workload gaussian`, `workload ridge --dim 200 --tries 3`, `workload million --threads 2`, …
+
+use clap::{Parser, ValueEnum};
+use fedback_bench::memory;
+use fedback_bench::side::{Job, Side};
+use fedback_bench::timing::{Tries, timed};
+use fedback_bench::workload::{Kind, Sizes, Workload};
+use serde_json::json;
+
+#[derive(Parser)]
+#[command(about = "Times one workload and prints one JSON line")]
+struct Args {
+    /// The workload.
+    #[arg(value_enum)]
+    kind: Kind,
+    #[command(flatten)]
+    sizes: Sizes,
+    /// How often it is run; the least time counts.
+    #[arg(long, default_value_t = 9)]
+    tries: u64,
+    /// Threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Time the plain loop instead (full participation, one thread).
+    #[arg(long)]
+    plain: bool,
+}
+
+fn main() -> Result<(), String> {
+    let args = Args::parse();
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(args.threads)
+        .build_global()
+        .map_err(|error| error.to_string())?;
+    let (workload, building) = timed(|| Workload::new(args.kind, &args.sizes));
+    let mut side = if args.plain { Side::Plain(&workload) } else { Side::Engine(&workload) };
+    let (rounds, repetitions) = (workload.rounds, workload.repetitions);
+    let (mut cpu, mut wall) = (Tries::default(), Tries::default());
+    let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+    for seed in 0..args.tries {
+        let done = side.run(&Job { seed, rounds, repetitions })?;
+        cpu.0.push(done.seconds.cpu);
+        wall.0.push(done.seconds.wall);
+        for theta in &done.thetas {
+            sum += theta[0];
+            squares += theta.iter().map(|t| t * t).sum::<f64>();
+            count += 1.0;
+        }
+    }
+    let units = workload.units(rounds, repetitions);
+    let line = json!({
+        "workload": args.kind.to_possible_value().map(|value| value.get_name().to_string()),
+        "side": if args.plain { "plain" } else { "fedback" },
+        "threads": args.threads,
+        "sizes": workload.sizes(),
+        "unit": workload.unit(),
+        "units": units,
+        "cpu_seconds": cpu.least(),
+        "cpu_median": cpu.median(),
+        "wall_seconds": wall.least(),
+        "spread": cpu.spread(),
+        "nanoseconds_a_unit": cpu.least() * 1e9 / units,
+        "building_seconds": building.cpu,
+        "resident_bytes": memory::resident(),
+        "peak_bytes": memory::peak(),
+        "mean_first_coordinate": sum / count,
+        "mean_squared_norm": squares / count,
+    });
+    println!("{line}");
+    Ok(())
+}
