@@ -34,11 +34,8 @@ pub fn svg(title: &str, groups: &[Group]) -> String {
     let mut y = 44.0;
     for group in groups {
         y += ROW;
-        let _ = writeln!(
-            out,
-            "<text x=\"12\" y=\"{y}\" font-weight=\"bold\">{}</text>",
-            group.title
-        );
+        let _ =
+            writeln!(out, "<text x=\"12\" y=\"{y}\" font-weight=\"bold\">{}</text>", group.title);
         let ours = group.bars.first().map_or(f64::NAN, |(_, value)| *value);
         for (k, (name, value)) in group.bars.iter().enumerate() {
             y += ROW;

@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fedback_core::protocol::Round;
 use fedback_core::stream::Seed;
@@ -20,7 +21,7 @@ use crate::timing::{Seconds, timed};
 use crate::workload::Workload;
 
 /// A run to be made.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// The seed of its random numbers.
     pub seed: u64,
@@ -31,7 +32,7 @@ pub struct Job {
 }
 
 /// A run that was made.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
     /// What it took.
     #[serde(flatten)]
@@ -55,9 +56,9 @@ impl Side<'_> {
     pub fn run(&mut self, job: &Job) -> Result<Done, String> {
         let (thetas, seconds) = match self {
             Side::Engine(workload) => timed(|| engine(workload, job)),
-            Side::Plain(Workload { federation, protocol, .. }) => timed(|| {
-                plain::run(federation, protocol, job.seed, job.rounds, job.repetitions)
-            }),
+            Side::Plain(Workload { federation, protocol, .. }) => {
+                timed(|| plain::run(federation, protocol, job.seed, job.rounds, job.repetitions))
+            }
             Side::Peer(peer) => return peer.run(job),
         };
         Ok(Done { seconds, thetas })
@@ -80,21 +81,26 @@ pub fn engine(workload: &Workload, job: &Job) -> Vec<Vec<f64>> {
 pub struct Peer {
     name: String,
     process: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     log: std::path::PathBuf,
 }
 
 impl Peer {
-    /// Starts `command` on the problem in `folder` and waits until it is ready; its versions.
-    pub fn start(name: &str, mut command: Command, folder: &Path) -> Result<(Peer, String), String> {
+    /// Starts `command`, whose messages go to a file in `folder`, and waits until it is ready; also
+    /// returns its versions.
+    pub fn start(
+        name: &str,
+        mut command: Command,
+        folder: &Path,
+    ) -> Result<(Peer, String), String> {
         let log = folder.join(format!("{name}.log"));
         let messages = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-        command.arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
         let mut process = command
             .spawn()
             .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
-        let input = process.stdin.take().expect("piped");
+        let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().expect("piped"));
         let mut peer = Peer { name: name.into(), process, input, output, log };
         let versions = peer.line()?;
@@ -103,7 +109,9 @@ impl Peer {
 
     fn run(&mut self, job: &Job) -> Result<Done, String> {
         let order = serde_json::to_string(job).expect("numbers");
-        writeln!(self.input, "{order}").map_err(|error| format!("{}: {error}", self.name))?;
+        let input = self.input.as_mut().expect("open until dropped");
+        // A process that has ended says why when its answer is read.
+        let _ = writeln!(input, "{order}");
         let line = self.line()?;
         serde_json::from_str(&line).map_err(|error| format!("{}: {error}: {line}", self.name))
     }
@@ -121,7 +129,15 @@ impl Peer {
 }
 
 impl Drop for Peer {
+    /// The end of its input ends a peer, and whatever it has started; if not, it is killed.
     fn drop(&mut self) {
+        self.input = None;
+        for _ in 0..200 {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -162,6 +178,8 @@ fn moments(thetas: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use fedback_core::response::Shift;
+
     use super::*;
     use crate::workload::{Kind, Sizes};
 
@@ -169,9 +187,8 @@ mod tests {
         let sizes = Sizes { dim: (kind == Kind::Ridge).then_some(40), ..Sizes::default() };
         let mut workload = Workload::new(kind, &sizes);
         change(&mut workload);
-        let job = Job { seed: 3, rounds: 20, repetitions: 64 };
-        let mut side =
-            if plainly { Side::Plain(&workload) } else { Side::Engine(&workload) };
+        let job = Job { seed: 3, rounds: 40, repetitions: 64 };
+        let mut side = if plainly { Side::Plain(&workload) } else { Side::Engine(&workload) };
         side.run(&job).unwrap().thetas
     }
 
@@ -182,6 +199,8 @@ mod tests {
             assert!(disagreement(&ours, &thetas(kind, true, |_| ())) < 5.0, "{kind:?}");
             let fewer = thetas(kind, true, |workload| workload.protocol.local_steps = 4);
             assert!(disagreement(&ours, &fewer) > 5.0, "{kind:?}");
+            let still = thetas(kind, true, |workload| workload.federation.response = Shift::None);
+            assert!(disagreement(&ours, &still) > 5.0, "{kind:?}");
         }
     }
 

@@ -79,7 +79,7 @@ impl Workload {
         let (clients, cohort, dim, rows, local_steps, batch, rounds, repetitions) = match kind {
             Kind::Gaussian => (25, None, 1, 0, 5, 1, 1000, 64),
             Kind::Credit => (10, None, 11, 1836, 5, 4, 500, 8),
-            Kind::Ridge => (100, None, 1000, 200, 5, 32, 2, 1),
+            Kind::Ridge => (100, None, 1000, 200, 5, 32, 10, 1),
             Kind::Million => (1_000_000, Some(1000), 11, 2, 5, 4, 20, 1),
         };
         let clients = sizes.clients.unwrap_or(clients);
@@ -99,10 +99,7 @@ impl Workload {
             scheme,
             local_steps: sizes.local_steps.unwrap_or(local_steps),
             batch: sizes.batch.unwrap_or(batch),
-            step_size: StepSize::Decaying {
-                beta: if kind == Kind::Ridge { 5.0 } else { 20.0 },
-                gamma: 1000.0,
-            },
+            step_size: StepSize::Decaying { beta: 20.0, gamma: 1000.0 },
             deploy: Deploy::Step,
             aggregate: Aggregate::Deltas,
             scale_objectives: false,
@@ -240,10 +237,12 @@ fn logistic(clients: usize, dim: usize, rows: usize) -> Federation {
 }
 
 fn ridge(clients: usize, dim: usize, rows: usize) -> Federation {
-    let scale = 1.0 / libm::sqrt(dim as f64);
-    let signal = |x: &[f64]| x.iter().step_by(2).sum::<f64>() - x.iter().skip(1).step_by(2).sum::<f64>();
+    // A signal strong enough that the reaction to it shows after few rounds.
+    let scale = 3.0 / libm::sqrt(dim as f64);
+    let signal =
+        |x: &[f64]| x.iter().step_by(2).sum::<f64>() - x.iter().skip(1).step_by(2).sum::<f64>();
     let raw = raw_table(rows, dim, |x, noise| scale * signal(x) + 0.5 * noise);
-    let sensitivity = Sensitivity::Scalar(between(0.05, 0.15, clients));
+    let sensitivity = Sensitivity::Scalar(between(0.3, 0.7, clients));
     divided(raw, clients, false, location(&sensitivity, dim, false), Loss::Squared { l2: 0.01 })
 }
 

@@ -26,6 +26,12 @@ struct Args {
     /// Time the plain loop instead (full participation, one thread).
     #[arg(long)]
     plain: bool,
+    /// Only write the problem into this folder, for a peer to be run by hand.
+    #[arg(long)]
+    write: Option<std::path::PathBuf>,
+    /// Answer jobs on standard input, as a peer does.
+    #[arg(long)]
+    serve: bool,
 }
 
 fn main() -> Result<(), String> {
@@ -35,7 +41,13 @@ fn main() -> Result<(), String> {
         .build_global()
         .map_err(|error| error.to_string())?;
     let (workload, building) = timed(|| Workload::new(args.kind, &args.sizes));
+    if let Some(folder) = args.write {
+        return workload.write(&folder).map_err(|error| format!("{}: {error}", folder.display()));
+    }
     let mut side = if args.plain { Side::Plain(&workload) } else { Side::Engine(&workload) };
+    if args.serve {
+        return serve(&mut side);
+    }
     let (rounds, repetitions) = (workload.rounds, workload.repetitions);
     let (mut cpu, mut wall) = (Tries::default(), Tries::default());
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
@@ -69,5 +81,15 @@ fn main() -> Result<(), String> {
         "mean_squared_norm": squares / count,
     });
     println!("{line}");
+    Ok(())
+}
+
+fn serve(side: &mut Side<'_>) -> Result<(), String> {
+    println!("{}", json!({ "fedback": env!("CARGO_PKG_VERSION") }));
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        let job = serde_json::from_str(&line).map_err(|error| format!("{error}: {line}"))?;
+        println!("{}", json!(side.run(&job)?));
+    }
     Ok(())
 }
