@@ -4,6 +4,7 @@
 //! in another process), [`timing`] says how time is taken.
 
 pub mod bars;
+pub mod limits;
 pub mod memory;
 pub mod plain;
 pub mod side;

@@ -1,14 +1,16 @@
 //! The problems that are timed: a federation, a protocol and how much of it is run.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
+use fedback_engine::simulate::Simulation;
 use serde_json::{Value, json};
 
 /// Which problem.
@@ -113,6 +115,14 @@ impl Workload {
         }
     }
 
+    /// The engine before the first round, at θ = 0.
+    pub fn simulation(&self, seed: u64, repetitions: usize) -> Simulation<'_, Federation> {
+        let weights: Arc<[f64]> = self.federation.weights.as_slice().into();
+        let start = vec![0.0; repetitions * self.federation.dim()];
+        let federation = &self.federation;
+        Simulation::new(federation, self.protocol, weights, Seed(seed), Round(0), &start, &[])
+    }
+
     /// What a unit is called.
     pub fn unit(&self) -> &'static str {
         match self.kind {
@@ -164,6 +174,11 @@ impl Workload {
             Base::Table(table) => Some(table),
             Base::Gaussian(_) => None,
         }
+    }
+
+    /// Bytes of its data: rows and labels.
+    pub fn data_bytes(&self) -> u64 {
+        self.table().map_or(0, |table| 8 * (table.len() * (table.dim + 1)) as u64)
     }
 
     /// Writes the problem for peers to read: `problem.json`, and the rows and labels of a table,

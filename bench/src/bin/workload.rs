@@ -75,6 +75,7 @@ fn main() -> Result<(), String> {
         "spread": cpu.spread(),
         "nanoseconds_a_unit": cpu.least() * 1e9 / units,
         "building_seconds": building.cpu,
+        "data_bytes": workload.data_bytes(),
         "resident_bytes": memory::resident(),
         "peak_bytes": memory::peak(),
         "mean_first_coordinate": sum / count,
