@@ -2,6 +2,9 @@
 
 A peer defines `prepare(problem)`, which returns `run(seed, rounds, repetitions)`, which returns the
 final theta of every repetition. `serve` prints one line when ready, then one line a job.
+
+By hand: `workload gaussian --write FOLDER`, then
+`echo '{"seed": 1, "rounds": 1000, "repetitions": 64}' | python with_numba.py FOLDER`.
 """
 
 import functools

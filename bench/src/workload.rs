@@ -60,6 +60,44 @@ pub struct Sizes {
     pub without_replacement: bool,
 }
 
+impl Sizes {
+    /// These, and those of `others` where these are left out.
+    pub fn or(&self, others: &Sizes) -> Sizes {
+        Sizes {
+            clients: self.clients.or(others.clients),
+            cohort: self.cohort.or(others.cohort),
+            dim: self.dim.or(others.dim),
+            rows: self.rows.or(others.rows),
+            local_steps: self.local_steps.or(others.local_steps),
+            batch: self.batch.or(others.batch),
+            rounds: self.rounds.or(others.rounds),
+            repetitions: self.repetitions.or(others.repetitions),
+            without_replacement: self.without_replacement || others.without_replacement,
+        }
+    }
+
+    /// The arguments that say the same.
+    pub fn arguments(&self) -> Vec<String> {
+        let number = |name: &str, value: Option<u64>| {
+            value.map_or(Vec::new(), |value| vec![format!("--{name}"), value.to_string()])
+        };
+        let size = |name, value: Option<usize>| number(name, value.map(|value| value as u64));
+        let mut arguments = [
+            size("clients", self.clients),
+            size("cohort", self.cohort),
+            size("dim", self.dim),
+            size("rows", self.rows),
+            size("local-steps", self.local_steps),
+            size("batch", self.batch),
+            number("rounds", self.rounds),
+            size("repetitions", self.repetitions),
+        ]
+        .concat();
+        arguments.extend(self.without_replacement.then(|| "--without-replacement".to_string()));
+        arguments
+    }
+}
+
 /// A problem, and how much of it is run.
 pub struct Workload {
     /// Which problem it is.
@@ -72,6 +110,13 @@ pub struct Workload {
     pub rounds: u64,
     /// Repetitions of a run.
     pub repetitions: usize,
+}
+
+impl Kind {
+    /// Its name, as an argument.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().into())
+    }
 }
 
 impl Workload {

@@ -8,7 +8,8 @@ use std::process::Command;
 
 use clap::Parser;
 use fedback_bench::bars::{self, Group};
-use fedback_bench::side::{Job, Peer, Side, disagreement};
+use fedback_bench::limits;
+use fedback_bench::side::{Job, Peer, Side, disagreement, engine};
 use fedback_bench::timing::Tries;
 use fedback_bench::workload::{Kind, Sizes, Workload};
 
@@ -30,6 +31,8 @@ struct Args {
     /// Only the cases whose names begin with this.
     #[arg(long, default_value = "")]
     only: String,
+    #[command(flatten)]
+    sizes: Sizes,
 }
 
 /// A peer: its name, environment, script, further argument, and the rounds of one repetition that it
@@ -84,21 +87,36 @@ fn main() {
 }
 
 fn compare(args: &Args) -> Result<(), String> {
+    let scratch = std::env::temp_dir().join(format!("fedback-bench-{}", std::process::id()));
+    let result = cases_in(args, &scratch);
+    let _ = std::fs::remove_dir_all(&scratch);
+    result
+}
+
+fn cases_in(args: &Args, scratch: &Path) -> Result<(), String> {
     // One thread, also where this is not pinned to a core.
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().map_err(text)?;
     std::fs::create_dir_all(&args.out).map_err(text)?;
-    let scratch = std::env::temp_dir().join(format!("fedback-bench-{}", std::process::id()));
     let mut csv = String::from(
         "workload,side,unit,rounds,repetitions,least_ns,median_ns,spread,ratio,standard_errors\n",
     );
-    let (mut groups, mut versions) = (Vec::new(), Vec::<String>::new());
+    let (mut groups, mut notes) = (Vec::new(), Vec::new());
     for (name, kind, sizes) in cases().into_iter().filter(|case| case.0.starts_with(&args.only)) {
+        let sizes = args.sizes.or(&sizes);
         let workload = Workload::new(kind, &sizes);
         let folder = scratch.join(name);
         std::fs::create_dir_all(&folder).map_err(text)?;
         workload.write(&folder).map_err(text)?;
-        let mut entrants = enter(args, &workload, &folder, &mut versions);
-        check(name, &workload, &mut entrants)?;
+        let mut entrants = enter(args, &workload, &folder, &mut notes);
+        entrants.extend(forced(&workload, &sizes, &folder)?);
+        let mut agreeing = Vec::new();
+        for mut entrant in entrants {
+            match check(name, &workload, &mut entrant)? {
+                None => agreeing.push(entrant),
+                Some(reason) => skip(&entrant.name, &reason, &mut notes),
+            }
+        }
+        let mut entrants = agreeing;
         let measured = measure(&mut entrants, args.tries)?;
         groups.push(report(name, &workload, &entrants, &measured, &mut csv));
         std::fs::write(args.out.join("compare.csv"), &csv).map_err(text)?;
@@ -107,8 +125,7 @@ fn compare(args: &Args) -> Result<(), String> {
     }
     let chart = bars::svg("Nanoseconds of one core, and how many times ours", &groups);
     std::fs::write(args.out.join("compare.svg"), chart).map_err(text)?;
-    std::fs::write(args.out.join("versions.txt"), versions.join("\n") + "\n").map_err(text)?;
-    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::write(args.out.join("peers.txt"), notes.join("\n") + "\n").map_err(text)?;
     Ok(())
 }
 
@@ -123,6 +140,8 @@ struct Entrant<'a> {
     rounds: u64,
     repetitions: usize,
     standard_errors: f64,
+    /// Whether it is our own code, which has to give the very same answers.
+    twin: bool,
 }
 
 /// Everybody who can: our side, the plain loop, and the peers that start. The others are named.
@@ -130,7 +149,7 @@ fn enter<'a>(
     args: &Args,
     workload: &'a Workload,
     folder: &Path,
-    versions: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Vec<Entrant<'a>> {
     let (rounds, repetitions) = (workload.rounds, workload.repetitions);
     let entrant = |name: &str, side, rounds, repetitions| Entrant {
@@ -139,6 +158,7 @@ fn enter<'a>(
         rounds,
         repetitions,
         standard_errors: 0.0,
+        twin: name == "fedback",
     };
     let mut entrants = vec![
         entrant("fedback", Side::Engine(workload), rounds, repetitions),
@@ -151,10 +171,7 @@ fn enter<'a>(
         command.arg(args.scripts.join(contender.script)).arg(folder).args(contender.argument);
         match Peer::start(contender.name, command, folder) {
             Ok((peer, version)) => {
-                let version = format!("{}: {version}", contender.name);
-                if !versions.contains(&version) {
-                    versions.push(version);
-                }
+                note(format!("{}: {version}", contender.name), notes);
                 let side = Side::Peer(Box::new(peer));
                 let (rounds, repetitions) = match contender.rounds {
                     Some(few) => (few.min(rounds), 1),
@@ -162,36 +179,94 @@ fn enter<'a>(
                 };
                 entrants.push(entrant(contender.name, side, rounds, repetitions));
             }
-            Err(reason) => eprintln!("compare: {} is skipped: {reason}", contender.name),
+            Err(reason) => skip(contender.name, &reason, notes),
         }
     }
     entrants
 }
 
-/// Refuses to time a side whose answers are not ours. It runs what will be timed, until it has eight
-/// repetitions; we run the same rounds with many more.
-fn check(name: &str, workload: &Workload, entrants: &mut [Entrant<'_>]) -> Result<(), String> {
-    for entrant in &mut entrants[1..] {
-        let Entrant { rounds, repetitions, .. } = *entrant;
-        let mut thetas = Vec::new();
-        for seed in 1000.. {
-            thetas.extend(entrant.side.run(&Job { seed, rounds, repetitions })?.thetas);
-            if thetas.len() >= 8 {
-                break;
-            }
-        }
-        let many = Job { seed: 1, rounds, repetitions: repetitions.max(64) };
-        let apart = disagreement(&Side::Engine(workload).run(&many)?.thetas, &thetas);
-        eprintln!("{name}: {} agrees within {apart:.1} standard errors", entrant.name);
-        if apart > ALLOWED {
-            return Err(format!(
-                "{name}: {} does not agree: {apart:.1} standard errors, {ALLOWED} are allowed",
-                entrant.name
-            ));
-        }
-        entrant.standard_errors = apart;
+/// Our side again, in processes in which each path of the kernels is forced in turn.
+fn forced<'a>(
+    workload: &Workload,
+    sizes: &Sizes,
+    folder: &Path,
+) -> Result<Vec<Entrant<'a>>, String> {
+    let program = std::env::current_exe().map_err(text)?.with_file_name("workload");
+    let mut entrants = Vec::new();
+    for path in limits::Path::ALL.into_iter().filter(|path| path.is_here()) {
+        let name = format!("fedback-{}", path.name());
+        let mut command = Command::new(&program);
+        command.arg(workload.kind.name()).args(sizes.arguments()).arg("--serve");
+        command.env("FEDBACK_SIMD", path.name());
+        let (peer, _) = Peer::start(&name, command, folder)?;
+        entrants.push(Entrant {
+            name,
+            side: Side::Peer(Box::new(peer)),
+            rounds: workload.rounds,
+            repetitions: workload.repetitions,
+            standard_errors: 0.0,
+            twin: true,
+        });
     }
-    Ok(())
+    Ok(entrants)
+}
+
+fn skip(name: &str, reason: &str, notes: &mut Vec<String>) {
+    eprintln!("compare: {name} is skipped: {reason}");
+    note(format!("{name} was skipped: {reason}"), notes);
+}
+
+/// Keeps what belongs to the record, once.
+fn note(line: String, notes: &mut Vec<String>) {
+    if !notes.contains(&line) {
+        notes.push(line);
+    }
+}
+
+/// Refuses to time a side whose answers are not ours; returns why where it has none. It runs what
+/// will be timed, until it has eight repetitions; we run the same rounds with many more. A path of
+/// our own kernels has to give the very same answers.
+fn check(
+    name: &str,
+    workload: &Workload,
+    entrant: &mut Entrant<'_>,
+) -> Result<Option<String>, String> {
+    let Entrant { rounds, repetitions, .. } = *entrant;
+    let mut thetas = Vec::new();
+    for seed in 1000.. {
+        match entrant.side.run(&Job { seed, rounds, repetitions }) {
+            Ok(done) => thetas.extend(done.thetas),
+            Err(reason) => return Ok(Some(reason)),
+        }
+        if thetas.len() >= 8 || entrant.twin {
+            break;
+        }
+    }
+    let apart = if entrant.twin {
+        let same = Job { seed: 1000, rounds, repetitions };
+        if !close(&engine(workload, &same), &thetas) {
+            return Err(format!("{name}: {} gives other answers", entrant.name));
+        }
+        0.0
+    } else {
+        let many = Job { seed: 1, rounds, repetitions: repetitions.max(64) };
+        disagreement(&engine(workload, &many), &thetas)
+    };
+    if apart > ALLOWED {
+        return Err(format!(
+            "{name}: {} does not agree: {apart:.1} standard errors, {ALLOWED} are allowed",
+            entrant.name
+        ));
+    }
+    eprintln!("{name}: {} agrees within {apart:.1} standard errors", entrant.name);
+    entrant.standard_errors = apart;
+    Ok(None)
+}
+
+/// Whether numbers are the same, but for their way through text.
+fn close(ours: &[Vec<f64>], theirs: &[Vec<f64>]) -> bool {
+    let pairs = || ours.iter().flatten().zip(theirs.iter().flatten());
+    ours.len() == theirs.len() && pairs().all(|(a, b)| (a - b).abs() <= 1e-14 * a.abs())
 }
 
 fn measure(entrants: &mut [Entrant<'_>], tries: u64) -> Result<Vec<Tries>, String> {

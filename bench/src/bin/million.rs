@@ -3,6 +3,7 @@
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use clap::Parser;
@@ -34,25 +35,41 @@ fn main() -> Result<(), String> {
     let args = Args::parse();
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().map_err(|e| e.to_string())?;
     let folder = args.folder.unwrap_or_else(std::env::temp_dir);
-    println!("### Many clients, two rows of d = 11 each, cohort {}\n", args.cohort);
-    println!(
-        "| clients | file, MB | reading and splitting it, s | plan, s | engine, s | memory / data | peak / data | us a round |"
-    );
-    println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
-    for clients in args.clients {
-        let path = folder.join(format!("fedback-million-{}-{clients}.csv", std::process::id()));
+    if let [clients] = args.clients[..] {
+        let path = folder.join(format!("fedback-million-{}.csv", std::process::id()));
         let result = one(clients, args.cohort, &path);
         let _ = std::fs::remove_file(&path);
         println!("{}", result?);
+        return Ok(());
     }
+    println!("### Many clients, two rows of d = 11 each, cohort {}\n", args.cohort);
+    println!(
+        "| clients | file, MB | reading it, s | plan, s | engine, s | memory | peak | us a round |"
+    );
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for clients in args.clients {
+        // A process of its own, since freed memory would hide some that is needed.
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let status = Command::new(program)
+            .args(["--clients", &clients.to_string(), "--cohort", &args.cohort.to_string()])
+            .arg("--folder")
+            .arg(&folder)
+            .status()
+            .map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("{clients} clients failed"));
+        }
+    }
+    println!(
+        "\nReading: the bytes and the numbers of every line. Memory as multiples of the rows and"
+    );
+    println!("labels, d + 1 numbers a row: after set-up, and the most at once.");
     Ok(())
 }
 
 fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
     write(2 * clients, path).map_err(|error| format!("{}: {error}", path.display()))?;
     let file = std::fs::metadata(path).map_or(0, |file| file.len()) as f64;
-    let (sum, reading) = timed(|| read(path));
-    std::hint::black_box(sum.map_err(|error| error.to_string())?);
     let spec = spec(clients, cohort, path);
     memory::forget_peak();
     let before = memory::resident().unwrap_or(0);
@@ -70,6 +87,9 @@ fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
         let (_, seconds) = timed(|| simulation.advance(Round(20 * until), false));
         least = least.min(seconds.cpu / 20.0);
     }
+    let (resident, peak) = (memory::resident(), memory::peak());
+    let (sum, reading) = timed(|| read(path));
+    std::hint::black_box(sum.map_err(|error| error.to_string())?);
     let data = (2 * clients * (FEATURES + 2) * 8) as f64;
     let more = |bytes: Option<u64>| bytes.unwrap_or(0).saturating_sub(before) as f64 / data;
     Ok(format!(
@@ -78,8 +98,8 @@ fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
         reading.cpu,
         planning.cpu,
         setting_up.cpu,
-        more(memory::resident()),
-        more(memory::peak()),
+        more(resident),
+        more(peak),
         least * 1e6
     ))
 }

@@ -2,7 +2,9 @@
 //!
 //! A sample gradient of a linear model needs every number of its row once from wherever the row
 //! lies (8d bytes) and four operations a coordinate (a multiplication and an addition for the
-//! margin, the same for the gradient): 4d. Whatever takes longer is the limit.
+//! margin, the same for the gradient): 4d. Whatever takes longer is the limit. Streaming from memory
+//! is what the machine can do; the rows of a batch lie anywhere in a client's table, some of them
+//! still in a cache, and reading just them shows what that costs and saves.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -12,6 +14,9 @@ use fedback_bench::limits::{Path, arithmetic, read_bandwidth, row_bandwidth};
 use fedback_bench::side::{Job, Side};
 use fedback_bench::timing::Tries;
 use fedback_bench::workload::{Kind, Sizes, Workload};
+use fedback_core::base::Table;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 #[derive(Parser)]
 #[command(about = "Measures the limits of one core and compares the ridge workload with them")]
@@ -31,58 +36,82 @@ fn main() -> Result<(), String> {
         let _ = writeln!(csv, "{limit},{},{:.3},{unit}", path.name(), value * 1e-9);
     };
     let workload = Workload::new(Kind::Ridge, &Sizes::default());
-    let (bytes, dim) = (workload.data_bytes() as usize, workload.federation.dim());
+    let dim = workload.federation.dim();
+    let (table, rows) = reads(&workload);
     let places = [("L1", 24 << 10), ("L2", 512 << 10), ("L3", 6 << 20), ("memory", 256 << 20)];
     println!("### One core\n");
-    println!("| path | L1 | L2 | L3 | memory | rows | * then + | fused |");
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
-    let (mut fastest_rows, mut fastest_apart, mut fastest_fused) = (0.0f64, 0.0f64, 0.0f64);
+    println!("| path | L1 | L2 | L3 | memory | rows | rows ahead | * then + | fused |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
+    // The best of all paths: memory, rows, rows ahead, apart, fused.
+    let mut best = [0.0f64; 5];
     for path in Path::ALL.into_iter().filter(|path| path.is_here()) {
-        print!("| {} ", path.name());
-        for (place, bytes) in places {
-            let bandwidth = read_bandwidth(path, bytes, args.tries);
-            print!("| {:.1} ", bandwidth * 1e-9);
-            record(place, path, bandwidth, "GB/s");
-        }
-        let rows = row_bandwidth(path, bytes, dim, args.tries);
+        let read = places.map(|(_, bytes)| read_bandwidth(path, bytes, args.tries));
+        let [plain, ahead] =
+            [false, true].map(|ahead| row_bandwidth(path, &table, dim, &rows, ahead, args.tries));
         let apart = arithmetic(path, false, args.tries);
         // Without the instruction, fusing is a call into a library: no limit of the core.
-        let together =
-            if path == Path::Portable { 0.0 } else { arithmetic(path, true, args.tries) };
-        println!("| {:.1} | {:.1} | {:.1} |", rows * 1e-9, apart * 1e-9, together * 1e-9);
-        record("rows", path, rows, "GB/s");
+        let fused = if path == Path::Portable { apart } else { arithmetic(path, true, args.tries) };
+        print!("| {} ", path.name());
+        for value in read.into_iter().chain([plain, ahead, apart, fused]) {
+            print!("| {:.1} ", value * 1e-9);
+        }
+        println!("|");
+        for ((place, _), value) in places.into_iter().zip(read) {
+            record(place, path, value, "GB/s");
+        }
+        record("rows", path, plain, "GB/s");
+        record("rows ahead", path, ahead, "GB/s");
         record("multiply then add", path, apart, "GFLOP/s");
-        record("fused", path, together, "GFLOP/s");
-        fastest_rows = fastest_rows.max(rows);
-        fastest_apart = fastest_apart.max(apart);
-        fastest_fused = fastest_fused.max(together);
+        record("fused", path, fused, "GFLOP/s");
+        for (best, value) in best.iter_mut().zip([read[3], plain, ahead, apart, fused]) {
+            *best = best.max(value);
+        }
     }
-    println!("\nReads in GB/s; rows: whole rows of the ridge table in random order; arithmetic in");
-    println!("GFLOP/s.");
-    let mut tries = Tries::default();
-    let Workload { rounds, repetitions, .. } = workload;
-    for seed in 0..args.tries as u64 {
-        let done = Side::Engine(&workload).run(&Job { seed, rounds, repetitions })?;
-        tries.0.push(done.seconds.cpu);
-    }
-    let ours = tries.least() * 1e9 / workload.units(rounds, repetitions);
-    let memory = 8.0 * dim as f64 / fastest_rows * 1e9;
-    println!("\n### Ridge, d = {dim}, {:.0} MB of rows\n", bytes as f64 * 1e-6);
+    println!(
+        "\nReads in GB/s. Rows: those of the ridge workload, whole and in its order; ahead: the"
+    );
+    println!("next one fetched meanwhile. Arithmetic in GFLOP/s.");
+    let ours = ridge(&workload, args.tries)?;
+    let _ = writeln!(csv, "ridge,fedback,{ours:.3},ns");
+    println!("\n### Ridge, d = {dim}, {:.0} MB of rows\n", workload.data_bytes() as f64 * 1e-6);
     println!("| | ns a sample gradient | share reached |\n|---|---:|---:|");
     println!("| fedback | {ours:.0} | |");
-    println!(
-        "| reading the row, {} bytes | {memory:.0} | {:.0} % |",
-        8 * dim,
-        100.0 * memory / ours
-    );
-    for (name, rate) in [("apart", fastest_apart), ("fused", fastest_fused)] {
-        let time = 4.0 * dim as f64 / rate * 1e9;
-        println!("| {} operations, {name} | {time:.0} | {:.0} % |", 4 * dim, 100.0 * time / ours);
+    let (bytes, operations) = (8.0 * dim as f64, 4.0 * dim as f64);
+    for (name, units, rate) in [
+        ("reading 8d bytes, streamed from memory", bytes, best[0]),
+        ("reading the same rows", bytes, best[1]),
+        ("reading the same rows, fetched ahead", bytes, best[2]),
+        ("4d operations, apart", operations, best[3]),
+        ("4d operations, fused", operations, best[4]),
+    ] {
+        let time = units / rate * 1e9;
+        println!("| {name} | {time:.0} | {:.0} % |", 100.0 * time / ours);
     }
-    let _ = writeln!(csv, "ridge,fedback,{ours:.3},ns");
     match args.out {
         Some(folder) => std::fs::write(folder.join("roofline.csv"), csv)
             .map_err(|error| format!("{}: {error}", folder.display())),
         None => Ok(()),
     }
+}
+
+/// A table of the workload's shape, and the rows that one round of it reads, in order.
+fn reads(workload: &Workload) -> (Vec<f64>, Vec<usize>) {
+    let clients = workload.federation.clients();
+    let count = workload.table().map_or(1, Table::len);
+    let (each, draws) = (count / clients, workload.protocol.local_steps * workload.protocol.batch);
+    let mut rng = SmallRng::seed_from_u64(1);
+    let rows = (0..clients * draws).map(|k| k / draws * each + rng.random_range(0..each)).collect();
+    (vec![1.0; count * workload.federation.dim()], rows)
+}
+
+/// Nanoseconds of our side a sample gradient.
+fn ridge(workload: &Workload, tries: usize) -> Result<f64, String> {
+    rayon::ThreadPoolBuilder::new().num_threads(1).build_global().map_err(|e| e.to_string())?;
+    let Workload { rounds, repetitions, .. } = *workload;
+    let mut times = Tries::default();
+    for seed in 0..tries as u64 {
+        let done = Side::Engine(workload).run(&Job { seed, rounds, repetitions })?;
+        times.0.push(done.seconds.cpu);
+    }
+    Ok(times.least() * 1e9 / workload.units(rounds, repetitions))
 }

@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use clap::Parser;
-use fedback_bench::memory;
 use fedback_bench::side::{Job, engine};
 use fedback_bench::timing::{Tries, timed};
 use fedback_bench::workload::{Kind, Sizes, Workload};
@@ -117,8 +117,11 @@ fn main() -> Result<(), String> {
         let points: Vec<(f64, f64)> = curve.values.iter().map(time).collect();
         add(curve.name, "s a round", curve.must, &points, &mut csv, &mut series);
     }
-    let memory: Vec<(f64, f64)> =
-        [10_000, 30_000, 100_000, 300_000, 1_000_000].map(|n| (n as f64, bytes(n))).into();
+    let program = bytes(10)?;
+    let mut memory = Vec::new();
+    for clients in [10_000, 30_000, 100_000, 300_000, 1_000_000] {
+        memory.push((clients as f64, bytes(clients)? - program));
+    }
     add("memory against clients", "bytes", 1.0, &memory, &mut csv, &mut series);
     let write = |name: &str, text: String| {
         let path = args.out.join(name);
@@ -151,13 +154,17 @@ fn seconds_a_round(curve: &Curve, size: usize, tries: usize) -> f64 {
     (0..tries).map(|_| advance(rounds)).fold(f64::INFINITY, f64::min)
 }
 
-/// Bytes that a federation of so many clients with two rows each, and its engine, stay in.
-fn bytes(clients: usize) -> f64 {
-    let before = memory::resident().unwrap_or(0);
-    let workload = Workload::new(Kind::Million, &Sizes { clients: Some(clients), ..one() });
-    let mut simulation = workload.simulation(7, 1);
-    let _ = simulation.advance(Round(1), false);
-    memory::resident().unwrap_or(0).saturating_sub(before) as f64
+/// Bytes that a run with so many clients of two rows each stays in. A process of its own tells: what
+/// this one has freed before would hide some.
+fn bytes(clients: usize) -> Result<f64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let output = Command::new(program.with_file_name("workload"))
+        .args(["million", "--tries", "1", "--rounds", "1", "--clients", &clients.to_string()])
+        .output()
+        .map_err(|error| format!("workload: {error}"))?;
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("workload printed no JSON: {error}"))?;
+    line["resident_bytes"].as_f64().ok_or_else(|| "no memory is told on this system".into())
 }
 
 /// Prints a curve's exponent and adds its points to the file and the figure.
@@ -189,8 +196,13 @@ fn exponent(points: &[(f64, f64)]) -> f64 {
     covariance / logs().map(|(x, _)| (x - mean_x) * (x - mean_x)).sum::<f64>()
 }
 
-/// One thread and two, taking turns.
+/// One thread and two, taking turns. Only an idle machine can tell.
 fn threads(tries: usize) {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
+    if load > 1.5 {
+        eprintln!("scaling: the load is {load}, others want the cores: run it again when idle");
+    }
     let pools = [1, 2].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build());
     let [Ok(one_thread), Ok(two_threads)] = pools else { return };
     let many = |n| Sizes { clients: Some(n), ..one() };

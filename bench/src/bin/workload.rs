@@ -2,7 +2,7 @@
 //!
 //! `workload gaussian`, `workload ridge --dim 200 --tries 3`, `workload million --threads 2`, …
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use fedback_bench::memory;
 use fedback_bench::side::{Job, Side};
 use fedback_bench::timing::{Tries, timed};
@@ -63,7 +63,7 @@ fn main() -> Result<(), String> {
     }
     let units = workload.units(rounds, repetitions);
     let line = json!({
-        "workload": args.kind.to_possible_value().map(|value| value.get_name().to_string()),
+        "workload": args.kind.name(),
         "side": if args.plain { "plain" } else { "fedback" },
         "threads": args.threads,
         "sizes": workload.sizes(),
