@@ -1,9 +1,9 @@
 //! What one core can do at most: bytes it reads and multiplications with additions it makes a
 //! second, measured with the instructions that a kernel may use.
 //!
-//! Each probe is one inlined loop over arrays, compiled three times: for any x86-64 (or other)
-//! processor, for AVX2 and for AVX-512. Nothing is contracted unless it says so: Rust keeps a
-//! multiplication and an addition apart, `mul_add` fuses them.
+//! The probes are written with the vectors of each path (SSE2, which every x86-64 processor has,
+//! AVX2, AVX-512), since a compiler left to itself may spill or not vectorise them, and a limit has to
+//! be one.
 
 use crate::timing::timed;
 
@@ -44,97 +44,154 @@ impl Path {
     }
 }
 
-/// Sums over `values`, again and again, in `CHAINS` independent chains.
-#[inline(always)]
-fn sum<const CHAINS: usize>(values: &[f64], passes: usize) -> f64 {
-    let mut sums = [0.0; CHAINS];
-    for _ in 0..passes {
-        add::<CHAINS>(values, &[], &mut sums);
-    }
-    sums.iter().sum()
-}
-
-/// Adds `values` to the sums, with the lines of `next` on their way meanwhile.
-#[inline(always)]
-fn add<const CHAINS: usize>(values: &[f64], next: &[f64], sums: &mut [f64; CHAINS]) {
-    for (k, chunk) in values.as_chunks::<CHAINS>().0.iter().enumerate() {
-        if let Some(next) = next.get(k * CHAINS..(k + 1) * CHAINS) {
-            next.iter().step_by(LINE).for_each(prefetch);
-        }
-        for l in 0..CHAINS {
-            sums[l] += chunk[l];
-        }
-    }
-}
-
-/// Sums over rows of a table, with the next row fetched ahead or not.
-#[inline(always)]
-fn sum_rows<const CHAINS: usize>(table: &[f64], dim: usize, rows: &[usize], ahead: bool) -> f64 {
-    let row = |k: usize| &table[rows[k] * dim..][..dim];
-    let mut sums = [0.0; CHAINS];
-    for k in 0..rows.len() {
-        let next = if ahead && k + 1 < rows.len() { row(k + 1) } else { &[] };
-        add::<CHAINS>(row(k), next, &mut sums);
-    }
-    sums.iter().sum()
-}
+/// Registers that a probe sums into: more than the latency of an addition asks for, few enough to
+/// stay registers.
+const CHAINS: usize = 12;
 
 /// Numbers in a line of the cache.
 const LINE: usize = 8;
 
-#[inline(always)]
-fn prefetch(place: &f64) {
-    #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "a prefetch of a valid place reads nothing")]
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
-/// Multiplies and adds in registers; two instructions, or one that fuses them.
-#[inline(always)]
-fn multiply_add<const CHAINS: usize>(turns: u64, [factor, term]: [f64; 2], fuse: bool) -> f64 {
-    let mut chains = [1.0f64; CHAINS];
-    for _ in 0..turns {
-        for l in 0..CHAINS {
-            chains[l] = match fuse {
-                true => chains[l].mul_add(factor, term),
-                false => chains[l] * factor + term,
-            };
-        }
-    }
-    chains.iter().sum()
-}
-
-/// Compiles the probes for a path, with twelve registers full of chains: more than the latency of an
-/// addition asks for, few enough to stay in registers.
-macro_rules! compiled {
-    ($name:ident, $features:literal, $chains:literal) => {
-        #[cfg(target_arch = "x86_64")]
+/// The probes of a path: its vectors, the numbers in one, and its operations.
+#[cfg(target_arch = "x86_64")]
+macro_rules! probes {
+    ($name:ident, $features:literal, $vector:ty, $lanes:literal,
+     $splat:ident, $load:ident, $add:ident, $multiply:ident, |$a:ident, $b:ident, $c:ident| $fuse:expr) => {
+        #[expect(unsafe_code, reason = "limits are measured with the very instructions")]
         mod $name {
+            use std::arch::x86_64::*;
+
+            use super::{CHAINS, LINE};
+
+            pub const WIDTH: usize = CHAINS * $lanes;
+
+            /// Adds `values` to the sums, with the lines of `next` on their way meanwhile.
+            #[inline]
+            #[target_feature(enable = $features)]
+            fn add(values: &[f64], next: &[f64], sums: &mut [$vector; CHAINS]) {
+                for (k, chunk) in values.as_chunks::<WIDTH>().0.iter().enumerate() {
+                    for line in next.iter().skip(k * WIDTH).take(WIDTH).step_by(LINE) {
+                        // SAFETY: a prefetch changes nothing, and the place is valid.
+                        #[allow(unused_unsafe, reason = "older compilers ask for it")]
+                        unsafe {
+                            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast())
+                        };
+                    }
+                    for l in 0..CHAINS {
+                        // SAFETY: the chunk has as many numbers as all chains together.
+                        let loaded = unsafe { $load(chunk.as_ptr().add(l * $lanes)) };
+                        sums[l] = $add(sums[l], loaded);
+                    }
+                }
+            }
+
+            fn total(sums: [$vector; CHAINS]) -> f64 {
+                // SAFETY: a vector is its numbers.
+                let numbers: [f64; WIDTH] = unsafe { std::mem::transmute(sums) };
+                numbers.iter().sum()
+            }
+
             #[target_feature(enable = $features)]
             pub fn sum(values: &[f64], passes: usize) -> f64 {
-                super::sum::<$chains>(values, passes)
+                let mut sums = [$splat(0.0); CHAINS];
+                (0..passes).for_each(|_| add(values, &[], &mut sums));
+                total(sums)
             }
+
             #[target_feature(enable = $features)]
             pub fn sum_rows(table: &[f64], dim: usize, rows: &[usize], ahead: bool) -> f64 {
-                super::sum_rows::<$chains>(table, dim, rows, ahead)
-            }
-            #[target_feature(enable = $features)]
-            pub fn multiply_add(turns: u64, by: [f64; 2], fuse: bool) -> f64 {
-                match fuse {
-                    true => super::multiply_add::<$chains>(turns, by, true),
-                    false => super::multiply_add::<$chains>(turns, by, false),
+                let row = |k: usize| &table[rows[k] * dim..][..dim];
+                let mut sums = [$splat(0.0); CHAINS];
+                for k in 0..rows.len() {
+                    let next = if ahead && k + 1 < rows.len() { row(k + 1) } else { &[] };
+                    add(row(k), next, &mut sums);
                 }
+                total(sums)
+            }
+
+            #[target_feature(enable = $features)]
+            pub fn multiply_add(turns: u64, [factor, term]: [f64; 2], fuse: bool) -> f64 {
+                let (factor, term) = ($splat(factor), $splat(term));
+                let mut chains = [$splat(1.0); CHAINS];
+                for _ in 0..turns {
+                    for l in 0..CHAINS {
+                        chains[l] = if fuse {
+                            let ($a, $b, $c) = (chains[l], factor, term);
+                            $fuse
+                        } else {
+                            $add($multiply(chains[l], factor), term)
+                        };
+                    }
+                }
+                total(chains)
             }
         }
     };
 }
-compiled!(avx2, "avx2,fma", 48);
-compiled!(avx512, "avx512f,avx512vl,avx512dq,fma", 96);
+// Without the instruction nothing is fused.
+#[cfg(target_arch = "x86_64")]
+probes!(
+    portable,
+    "sse2",
+    __m128d,
+    2,
+    _mm_set1_pd,
+    _mm_loadu_pd,
+    _mm_add_pd,
+    _mm_mul_pd,
+    |a, b, c| _mm_add_pd(_mm_mul_pd(a, b), c)
+);
+#[cfg(target_arch = "x86_64")]
+probes!(
+    avx2,
+    "avx2,fma",
+    __m256d,
+    4,
+    _mm256_set1_pd,
+    _mm256_loadu_pd,
+    _mm256_add_pd,
+    _mm256_mul_pd,
+    |a, b, c| _mm256_fmadd_pd(a, b, c)
+);
+#[cfg(target_arch = "x86_64")]
+probes!(
+    avx512,
+    "avx512f",
+    __m512d,
+    8,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_add_pd,
+    _mm512_mul_pd,
+    |a, b, c| _mm512_fmadd_pd(a, b, c)
+);
+
+/// Elsewhere, what the compiler makes of plain loops.
+#[cfg(not(target_arch = "x86_64"))]
+mod portable {
+    use super::CHAINS;
+
+    pub const WIDTH: usize = CHAINS;
+
+    pub fn sum(values: &[f64], passes: usize) -> f64 {
+        let mut sums = [0.0; WIDTH];
+        for chunk in (0..passes).flat_map(|_| values.as_chunks::<WIDTH>().0) {
+            sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+        }
+        sums.iter().sum()
+    }
+
+    pub fn sum_rows(table: &[f64], dim: usize, rows: &[usize], _ahead: bool) -> f64 {
+        rows.iter().map(|row| sum(&table[row * dim..][..dim], 1)).sum()
+    }
+
+    pub fn multiply_add(turns: u64, [factor, term]: [f64; 2], _fuse: bool) -> f64 {
+        let mut chains = [1.0; WIDTH];
+        for _ in 0..turns {
+            chains.iter_mut().for_each(|chain| *chain = *chain * factor + term);
+        }
+        chains.iter().sum()
+    }
+}
 
 /// Calls a probe on a path that is here.
 macro_rules! dispatch {
@@ -146,18 +203,32 @@ macro_rules! dispatch {
             #[cfg(target_arch = "x86_64")]
             #[expect(unsafe_code, reason = "the caller has checked that the machine has the path")]
             Path::Avx512 => unsafe { avx512::$probe($($argument),*) },
-            _ => $probe::<24>($($argument),*),
+            #[cfg(target_arch = "x86_64")]
+            #[expect(unsafe_code, reason = "every machine of the architecture has SSE2")]
+            Path::Portable => unsafe { portable::$probe($($argument),*) },
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => portable::$probe($($argument),*),
         }
     };
 }
 
-/// A multiple of the chains of every path.
-const BLOCK: usize = 96;
+impl Path {
+    /// Numbers that a probe works on at once.
+    fn width(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => avx2::WIDTH,
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => avx512::WIDTH,
+            _ => portable::WIDTH,
+        }
+    }
+}
 
 /// Bytes a second read from an array of so many bytes, over and over.
 pub fn read_bandwidth(path: Path, bytes: usize, tries: usize) -> f64 {
     assert!(path.is_here(), "{path:?} is not on this machine");
-    let values = vec![1.0; (bytes / 8).next_multiple_of(BLOCK)];
+    let values = vec![1.0; (bytes / 8).next_multiple_of(path.width())];
     let passes = (PROBED / bytes).max(1);
     let read = (8 * values.len() * passes) as f64;
     best(tries, read, || dispatch!(path, sum(&values, passes)))
@@ -184,14 +255,10 @@ pub fn row_bandwidth(
 /// Multiplications and additions a second (two for each pair) in registers, fused or apart.
 pub fn arithmetic(path: Path, fuse: bool, tries: usize) -> f64 {
     assert!(path.is_here(), "{path:?} is not on this machine");
-    let chains = match path {
-        Path::Portable => 24,
-        Path::Avx2 => 48,
-        Path::Avx512 => 96,
-    };
     let turns = 400_000;
+    let operations = (2 * path.width() as u64 * turns) as f64;
     let by = std::hint::black_box([0.999, 0.001]);
-    best(tries, (2 * chains * turns) as f64, || dispatch!(path, multiply_add(turns, by, fuse)))
+    best(tries, operations, || dispatch!(path, multiply_add(turns, by, fuse)))
 }
 
 fn best(tries: usize, units: f64, mut work: impl FnMut() -> f64) -> f64 {
@@ -204,7 +271,7 @@ mod tests {
 
     #[test]
     fn paths_compute_the_same() {
-        let values: Vec<f64> = (0..10 * BLOCK).map(|k| k as f64).collect();
+        let values: Vec<f64> = (0..960).map(|k| k as f64).collect();
         for path in Path::ALL.into_iter().filter(|path| path.is_here()) {
             assert_eq!(dispatch!(path, sum(&values, 2)), 959.0 * 960.0);
             for ahead in [false, true] {
@@ -212,8 +279,7 @@ mod tests {
                 assert_eq!(sum, 95.0 * 96.0);
             }
             let fixed = dispatch!(path, multiply_add(100_000, [0.5, 1.0], false));
-            let chains = [24.0, 48.0, 96.0][path as usize];
-            assert_eq!(fixed, 2.0 * chains);
+            assert_eq!(fixed, 2.0 * path.width() as f64);
         }
     }
 }
