@@ -7,7 +7,7 @@
 
 use std::io::Write;
 
-use fedback_bench::{Candidate, Clock, least, report};
+use fedback_bench::timing::{Candidate, least, report};
 use fedback_core::normal::{Ziggurat, ziggurat};
 use fedback_core::stream::{Purpose, Seed, Streams};
 use rand::rngs::SmallRng;
@@ -37,7 +37,7 @@ fn main() {
         Candidate::new("Threefry2x64-20", units, || lanes(threefry::<20>)),
         Candidate::new("Threefry2x64-13", units, || lanes(threefry::<13>)),
     ];
-    let best = least(&mut candidates, 9, Clock::Cpu);
+    let best = least(&mut candidates, 9);
     report(
         "Gaussian, N = 25, E = 5, full: where the words come from",
         "client step",
