@@ -21,7 +21,7 @@ use crate::{Use, draws};
 /// Directions that data are sliced along.
 const SLICES: usize = 1000;
 /// Rows of a deployment that are sliced; more change nothing that is reported.
-const MOST_ROWS: usize = 4096;
+const MOST_ROWS: usize = 8192;
 /// Draws that decide the lower end.
 const DRAWS: usize = 4000;
 
@@ -60,7 +60,8 @@ pub struct Bracket {
     pub deployments: (usize, usize),
 }
 
-/// The bracket over some features; both ends hold with half of what `confidence` leaves.
+/// The bracket over some features. Each end fails with 0.4 of what `confidence` leaves: a bracket promises
+/// no less than its confidence, and small samples need the rest.
 pub fn bracket(
     evidence: &Evidence,
     deployments: &Deployments,
@@ -71,7 +72,7 @@ pub fn bracket(
 ) -> Bracket {
     let (a, b) = deployments.farthest(features);
     let distance = deployments.distance(a, b, features);
-    let tail = 0.5 * (1.0 - confidence);
+    let tail = 0.4 * (1.0 - confidence);
     let low = lower_shift(evidence, (a, b), features, tail, &mut draws(seed, Use::Bracket, client));
     let (high, upper) = if features.len() > 1 && evidence.paired {
         (paired(evidence, (a, b), features, tail), Upper::Paired)

@@ -1,8 +1,10 @@
 //! Is it a location shift? The distributions under the deployments, recentred, should then agree.
 //!
 //! The statistic is a sum of squared distances between empirical characteristic functions, along each
-//! feature, along θ itself and along random directions, at four frequencies in units of the
-//! standard deviation. Its distribution comes from permutations of the residuals between deployments
+//! moving feature and along random directions, at four frequencies in units of the standard deviation.
+//! A second one is that along the deployed models' own scores, at finer frequencies: those who react only
+//! near a threshold, or only beyond one, leave their mark there. The smaller of both p-values counts, compared with
+//! the smaller one of each permutation. The distribution comes from permutations of the residuals between deployments
 //! (of the same individual where individuals are known), *recentred inside every permutation*:
 //! without that the size of the test would be next to zero, since the residuals have been centred
 //! and permuted ones have not.
@@ -15,12 +17,14 @@ use crate::{Use, draws};
 
 /// Frequencies, divided by the standard deviation.
 const FREQUENCIES: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
+/// Frequencies of scores, fine enough for those who gather just below a threshold.
+const FINE: [f64; 8] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0];
 /// Random directions beside the features.
 const DIRECTIONS: usize = 20;
 /// Permutations that the statistic is compared with.
 const PERMUTATIONS: usize = 399;
 /// Rows of a deployment that are compared; more are left out at random.
-const MOST_ROWS: usize = 4096;
+const MOST_ROWS: usize = 2048;
 
 /// What the test found.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,17 +49,37 @@ pub fn location_test(
         return LocationTest::Binary;
     }
     let mut draws = draws(seed, Use::Permutations, client);
-    let residuals = Residuals::new(evidence, &tested, &mut draws);
-    let waves = Waves::new(&residuals, &directions(&residuals, deployments, &tested, &mut draws));
+    let residuals = Residuals::new(evidence, &mut draws);
+    let features = Waves::new(&residuals, &among(&residuals, &tested, &mut draws), &FREQUENCIES);
+    let scores = scores(deployments, &tested);
+    let fine = scores.iter().all(|score| residuals.are_continuous(score));
+    let frequencies = if fine { &FINE[..] } else { &FREQUENCIES[..] };
+    let scores = Waves::new(&residuals, &scores, frequencies);
+    let both = |order: &[usize]| [&features, &scores].map(|w| w.statistic(&residuals, order));
     let mut order: Vec<usize> = (0..residuals.group.len()).collect();
-    let observed = waves.statistic(&residuals, &order);
-    let beyond = (0..PERMUTATIONS)
-        .filter(|_| {
-            residuals.permute(&mut order, &mut draws);
-            waves.statistic(&residuals, &order) >= observed * (1.0 - 1e-9) - 1e-15
-        })
-        .count();
-    LocationTest::PValue((1 + beyond) as f64 / (1 + PERMUTATIONS) as f64)
+    let mut all = vec![both(&order)];
+    for _ in 0..PERMUTATIONS {
+        residuals.permute(&mut order, &mut draws);
+        all.push(both(&order));
+    }
+    LocationTest::PValue(smaller_p_value(&all))
+}
+
+/// The p-value of the first of several pairs of statistics by the smaller of both ranks.
+fn smaller_p_value(all: &[[f64; 2]]) -> f64 {
+    let mut smaller = vec![all.len(); all.len()];
+    for which in 0..2 {
+        let mut sorted: Vec<f64> = all.iter().map(|pair| pair[which]).collect();
+        sorted.sort_by(f64::total_cmp);
+        for (least, pair) in smaller.iter_mut().zip(all) {
+            // Equal up to rounding is as large.
+            let as_large = pair[which] * (1.0 - 1e-9) - 1e-15;
+            let below = sorted.partition_point(|value| *value < as_large);
+            *least = (*least).min(sorted.len() - below);
+        }
+    }
+    let beyond = smaller.iter().filter(|least| **least <= smaller[0]).count();
+    beyond as f64 / all.len() as f64
 }
 
 fn is_binary(evidence: &Evidence, feature: usize) -> bool {
@@ -73,7 +97,7 @@ fn is_binary(evidence: &Evidence, feature: usize) -> bool {
     true
 }
 
-/// Rows less the mean of their deployment, in units of the standard deviation.
+/// Rows less the mean of their deployment.
 struct Residuals {
     dim: usize,
     /// Row after row, deployment after deployment.
@@ -82,38 +106,35 @@ struct Residuals {
     group: Vec<usize>,
     /// Rows of each deployment.
     counts: Vec<usize>,
-    /// What a unit of each feature is.
+    /// The standard deviation of each feature.
     units: Vec<f64>,
     paired: bool,
 }
 
 impl Residuals {
-    fn new(evidence: &Evidence, features: &[usize], draws: &mut Draws) -> Self {
-        let (dim, samples) = (features.len(), evidence.observations.samples.len());
-        let rows = evidence.observations.counts();
-        let mut shared: Vec<usize> = (0..rows[0]).collect();
-        draws.shuffle(&mut shared);
+    fn new(evidence: &Evidence, draws: &mut Draws) -> Self {
+        let dim = evidence.observations.dim;
         let mut residuals = Residuals {
             dim,
             values: Vec::new(),
             group: Vec::new(),
             counts: Vec::new(),
-            units: vec![0.0; dim],
+            units: vec![1.0; dim],
             paired: evidence.paired,
         };
-        for k in 0..samples {
-            let mut order = shared.clone();
-            if !evidence.paired && rows[k] > MOST_ROWS {
-                order = (0..rows[k]).collect();
-                draws.shuffle(&mut order);
-            } else if !evidence.paired {
-                order = (0..rows[k]).collect();
+        let mut order: Vec<usize> = Vec::new();
+        for (k, rows) in evidence.observations.counts().into_iter().enumerate() {
+            // Individuals keep their place under all deployments.
+            if k == 0 || !evidence.paired {
+                order = (0..rows).collect();
+                if rows > MOST_ROWS {
+                    draws.shuffle(&mut order);
+                    order.truncate(MOST_ROWS);
+                }
             }
-            order.truncate(MOST_ROWS);
-            let all: Vec<&[f64]> = evidence.observations.rows(k).collect();
+            let values = &evidence.observations.samples[k].values;
             let start = residuals.values.len();
-            let values = order.iter().flat_map(|&row| features.iter().map(move |&j| (row, j)));
-            residuals.values.extend(values.map(|(row, j)| all[row][j]));
+            residuals.values.extend(order.iter().flat_map(|&row| &values[row * dim..][..dim]));
             residuals.group.resize(residuals.group.len() + order.len(), k);
             residuals.counts.push(order.len());
             let own = &mut residuals.values[start..];
@@ -124,13 +145,23 @@ impl Residuals {
         }
         let total = residuals.group.len() as f64;
         for j in 0..dim {
-            let squares: f64 = residuals.values.iter().skip(j).step_by(dim).map(|x| x * x).sum();
-            let unit = libm::sqrt(squares / total);
-            residuals.units[j] = if unit > 0.0 { unit } else { 1.0 };
-            let unit = residuals.units[j];
-            residuals.values.iter_mut().skip(j).step_by(dim).for_each(|value| *value /= unit);
+            let column = || residuals.values.iter().skip(j).step_by(dim);
+            let unit = libm::sqrt(column().map(|value| value * value).sum::<f64>() / total);
+            if unit > 0.0 {
+                residuals.units[j] = unit;
+            }
         }
         residuals
+    }
+
+    /// Whether most values along a direction occur once. Counts, moved by anything but a whole number, are
+    /// told apart by fine frequencies although they only moved.
+    fn are_continuous(&self, direction: &[f64]) -> bool {
+        let along = |row: &[f64]| row.iter().zip(direction).map(|(x, u)| x * u).sum();
+        let mut values: Vec<f64> = self.values.chunks_exact(self.dim).map(along).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        2 * values.len() > self.group.len()
     }
 
     /// Puts rows into other deployments' places: any of them, or those of the same individual.
@@ -148,44 +179,43 @@ impl Residuals {
     }
 }
 
-/// Directions in units of the standard deviations: features, the longest Δθ, random ones.
-fn directions(
-    residuals: &Residuals,
-    deployments: &Deployments,
-    features: &[usize],
-    draws: &mut Draws,
-) -> Vec<Vec<f64>> {
+/// The moving features, and random directions among them.
+fn among(residuals: &Residuals, features: &[usize], draws: &mut Draws) -> Vec<Vec<f64>> {
     let dim = residuals.dim;
     let mut all: Vec<Vec<f64>> =
-        (0..dim).map(|own| (0..dim).map(|j| f64::from(j == own)).collect()).collect();
-    if dim > 1 {
-        let (a, b) = deployments.farthest(features);
-        let step = |at: usize| {
-            let j = features[at];
-            (deployments.0[b][j] - deployments.0[a][j]) * residuals.units[at]
-        };
-        all.push((0..dim).map(step).collect());
-        all.extend((0..DIRECTIONS).map(|_| (0..dim).map(|_| draws.normal()).collect()));
+        (features.iter()).map(|&own| (0..dim).map(|j| f64::from(j == own)).collect()).collect();
+    for _ in 0..if features.len() > 1 { DIRECTIONS } else { 0 } {
+        let mut direction = vec![0.0; dim];
+        features.iter().for_each(|&j| direction[j] = draws.normal() / residuals.units[j]);
+        all.push(direction);
     }
     all
 }
 
+/// The scores of the deployed models, over all features, and of their longest difference.
+fn scores(deployments: &Deployments, features: &[usize]) -> Vec<Vec<f64>> {
+    let (a, b) = deployments.farthest(features);
+    let longest = deployments.0[a].iter().zip(&deployments.0[b]).map(|(a, b)| b - a).collect();
+    let all = deployments.0.iter().cloned().chain([longest]);
+    all.filter(|score: &Vec<f64>| score.iter().any(|c| *c != 0.0)).collect()
+}
+
 /// e^{iω u·z} of every row, for every direction u and frequency ω.
-struct Waves {
+struct Waves<'a> {
     /// Row after row: u·z of every direction, then cosines, then sines of every frequency.
     values: Vec<f64>,
     directions: usize,
+    frequencies: &'a [f64],
 }
 
-impl Waves {
-    fn new(residuals: &Residuals, directions: &[Vec<f64>]) -> Self {
+impl<'a> Waves<'a> {
+    fn new(residuals: &Residuals, directions: &[Vec<f64>], frequencies: &'a [f64]) -> Self {
         let (count, rows) = (directions.len(), residuals.group.len());
-        let width = count * (1 + 2 * FREQUENCIES.len());
+        let width = count * (1 + 2 * frequencies.len());
         let mut values = vec![0.0; rows * width];
         let mut squares = vec![0.0; count];
-        for (row, out) in
-            residuals.values.chunks_exact(residuals.dim).zip(values.chunks_exact_mut(width))
-        {
+        let all = residuals.values.chunks_exact(residuals.dim);
+        for (row, out) in all.zip(values.chunks_exact_mut(width)) {
             for (u, direction) in directions.iter().enumerate() {
                 out[u] = row.iter().zip(direction).map(|(x, u)| x * u).sum();
                 squares[u] += out[u] * out[u];
@@ -196,24 +226,21 @@ impl Waves {
         for out in values.chunks_exact_mut(width) {
             for u in 0..count {
                 out[u] /= units[u];
-                // All frequencies are multiples of the first.
-                let (sine, cosine) = libm::sincos(FREQUENCIES[0] * out[u]);
-                let (mut c, mut s) = (cosine, sine);
-                for f in 0..FREQUENCIES.len() {
-                    out[count * (1 + f) + u] = c;
-                    out[count * (1 + FREQUENCIES.len() + f) + u] = s;
-                    (c, s) = (c * cosine - s * sine, s * cosine + c * sine);
+                for (f, frequency) in frequencies.iter().enumerate() {
+                    let (sine, cosine) = libm::sincos(frequency * out[u]);
+                    out[count * (1 + f) + u] = cosine;
+                    out[count * (1 + frequencies.len() + f) + u] = sine;
                 }
             }
         }
-        Waves { values, directions: count }
+        Waves { values, directions: count, frequencies }
     }
 
     /// Σ n_k |φ_k − φ̄|² over deployments, directions and frequencies, each φ_k of rows recentred at
     /// their own mean. Row `order[i]` takes the place of row i.
     fn statistic(&self, residuals: &Residuals, order: &[usize]) -> f64 {
         let (count, samples) = (self.directions, residuals.counts.len());
-        let width = count * (1 + 2 * FREQUENCIES.len());
+        let width = count * (1 + 2 * self.frequencies.len());
         let mut sums = vec![0.0; samples * width];
         for (place, &row) in order.iter().enumerate() {
             let sums = &mut sums[residuals.group[place] * width..][..width];
@@ -223,14 +250,14 @@ impl Waves {
         let total: f64 = residuals.counts.iter().map(|&n| n as f64).sum();
         let mut statistic = 0.0;
         let mut found = vec![(0.0, 0.0); samples];
-        for f in 0..FREQUENCIES.len() {
+        for (f, frequency) in self.frequencies.iter().enumerate() {
             for u in 0..count {
                 let (mut real, mut imaginary) = (0.0, 0.0);
                 for (k, found) in found.iter_mut().enumerate() {
                     let (n, sums) = (residuals.counts[k] as f64, &sums[k * width..][..width]);
-                    let (sine, cosine) = libm::sincos(FREQUENCIES[f] * sums[u] / n);
+                    let (sine, cosine) = libm::sincos(frequency * sums[u] / n);
                     let c = sums[count * (1 + f) + u] / n;
-                    let s = sums[count * (1 + FREQUENCIES.len() + f) + u] / n;
+                    let s = sums[count * (1 + self.frequencies.len() + f) + u] / n;
                     *found = (c * cosine + s * sine, s * cosine - c * sine);
                     real += n / total * found.0;
                     imaginary += n / total * found.1;
@@ -285,6 +312,16 @@ mod tests {
         assert!(p_value(vec![sample(before.clone()), sample(shift)], 1, 1) > 0.05);
         let some = before.iter().map(|x| if *x > 5.0 { x - 4.0 } else { *x }).collect();
         assert!(p_value(vec![sample(before), sample(some)], 1, 1) < 0.01);
+    }
+
+    #[test]
+    fn the_smaller_rank_counts() {
+        // Ranks from the top: 2 and 4, 1 and 3, 3 and 2, 4 and 1; all have one of 2 or less.
+        let all = [[5.0, 1.0], [9.0, 2.0], [4.0, 3.0], [0.0, 7.0]];
+        assert_eq!(smaller_p_value(&all), 1.0);
+        let all = [[5.0, 9.0], [9.0, 2.0], [4.0, 3.0], [0.0, 7.0]];
+        assert_eq!(smaller_p_value(&all), 0.5);
+        assert_eq!(smaller_p_value(&[[3.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), 1.0 / 3.0);
     }
 
     #[test]

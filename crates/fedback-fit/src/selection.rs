@@ -3,12 +3,16 @@
 use nalgebra::DMatrix;
 
 use crate::contrast::{Contrasts, holm};
+use crate::distribution::log_gamma;
 use crate::model::{Deployments, Direction, Model, Shape};
 use crate::moments::Moments;
 use crate::observations::Observations;
 
-/// The level of the tests that decide.
+/// The level of the tests that raise a doubt.
 pub const LEVEL: f64 = 0.05;
+/// The level of the tests that decide what is estimated: strict, since every wrong decision costs the
+/// intervals some of their coverage.
+pub const STRICT: f64 = 0.01;
 /// Fewer individuals than this, seen under every deployment, are no sample of their own.
 pub const FEWEST: usize = 30;
 
@@ -81,10 +85,37 @@ pub fn adjusted(moved: &[Vec<f64>]) -> Vec<Vec<f64>> {
     all.chunks(dim).map(<[f64]>::to_vec).collect()
 }
 
-/// The features that move at some client.
-pub fn moving(adjusted: &[Vec<f64>]) -> Vec<usize> {
-    let dim = adjusted.first().map_or(0, Vec::len);
-    (0..dim).filter(|&j| adjusted.iter().any(|client| client[j] < LEVEL)).collect()
+/// For every feature the p-value of it moving nowhere, from those of every client and feature.
+///
+/// A feature may move a little everywhere or much at one client: Fisher's combination of the clients'
+/// p-values sees the one, the smallest of them the other, and both are asked. Holm's method accounts for
+/// the number of features.
+pub fn anywhere(moved: &[Vec<f64>]) -> Vec<f64> {
+    let dim = moved.first().map_or(0, Vec::len);
+    let over_clients = |j: usize| {
+        let own: Vec<f64> = moved.iter().map(|client| client[j]).collect();
+        let smallest = own.len() as f64 * own.iter().copied().fold(1.0, f64::min);
+        (2.0 * smallest.min(fisher(&own))).min(1.0)
+    };
+    holm(&(0..dim).map(over_clients).collect::<Vec<_>>())
+}
+
+/// The features that move, from the p-values of them moving nowhere.
+pub fn moving(anywhere: &[f64]) -> Vec<usize> {
+    (0..anywhere.len()).filter(|&j| anywhere[j] < STRICT).collect()
+}
+
+/// Fisher's combination: −2 Σ ln p is χ² with two degrees of freedom for each p-value.
+fn fisher(p_values: &[f64]) -> f64 {
+    let half = -p_values.iter().map(|p| libm::log(*p)).sum::<f64>();
+    if half <= 0.0 {
+        return 1.0;
+    }
+    if half.is_infinite() {
+        return 0.0;
+    }
+    let term = |i: usize| libm::exp(i as f64 * libm::log(half) - half - log_gamma(i as f64 + 1.0));
+    (0..p_values.len()).map(term).sum::<f64>().min(1.0)
 }
 
 /// The shape that was chosen, and why.
@@ -117,7 +148,7 @@ pub fn choose_shape(
     };
     let scalar = test(Shape::Scalar, Shape::Vector);
     let vector = test(Shape::Vector, Shape::Matrix);
-    let rejected = |p: Option<f64>| p.is_some_and(|p| p < LEVEL);
+    let rejected = |p: Option<f64>| p.is_some_and(|p| p < STRICT);
     let shape = match (rejected(scalar), rejected(vector) && identified) {
         (_, true) => Shape::Matrix,
         (true, false) => Shape::Vector,
@@ -157,9 +188,15 @@ mod tests {
 
     #[test]
     fn multiplicity_is_accounted_for() {
-        let p = vec![vec![0.02, 0.5, 0.001], vec![0.03, 0.9, 0.2]];
-        let adjusted = adjusted(&p);
-        assert_eq!(moving(&adjusted), [2]);
-        assert!((adjusted[0][2] - 0.006).abs() < 1e-15);
+        // 0.02 and 0.03 at two clients are not enough among three features; 1e-4 at one is.
+        let p = vec![vec![0.02, 0.5, 1e-4], vec![0.03, 0.9, 0.2]];
+        assert_eq!(moving(&anywhere(&p)), [2]);
+        assert!((adjusted(&p)[0][2] - 6e-4).abs() < 1e-15);
+        // Many clients that move a little are.
+        assert_eq!(moving(&anywhere(&vec![vec![0.04, 0.6]; 20])), [0]);
+        assert!((fisher(&[0.3]) - 0.3).abs() < 1e-15);
+        let product = 0.3 * 0.2;
+        assert!((fisher(&[0.3, 0.2]) - product * (1.0 - f64::ln(product))).abs() < 1e-15);
+        assert_eq!(fisher(&[0.0, 0.5]), 0.0);
     }
 }

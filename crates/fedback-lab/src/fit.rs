@@ -44,6 +44,10 @@ pub struct Fitted {
     pub input: Input,
     /// The response: direction, features and shape.
     pub model: Model,
+    /// The features whose means moved, by tests over all clients.
+    pub moving: Vec<usize>,
+    /// For every feature the p-value of it moving nowhere, accounting for all tests.
+    pub anywhere: Vec<f64>,
     /// Whether the features were named rather than tested.
     pub features_given: bool,
     /// What the tests said of the shape.

@@ -6,7 +6,7 @@ use fedback_fit::location::{LocationTest, location_test};
 use fedback_fit::model::{Direction, Model, Shape};
 use fedback_fit::moments::Moments;
 use fedback_fit::observations::{Observations, Sample};
-use fedback_fit::selection::{self, Evidence, LEVEL, adjusted, choose_shape, moving};
+use fedback_fit::selection::{self, Evidence, LEVEL, adjusted, anywhere, choose_shape, moving};
 use rayon::prelude::*;
 
 use super::{Fitted, FittedClient, Input, Question, words};
@@ -29,8 +29,8 @@ impl Fitted {
         let evidence: Vec<Evidence> = observations.par_iter().cloned().map(Evidence::new).collect();
         input.observations = observations;
         let moved: Vec<Vec<f64>> = evidence.par_iter().map(Evidence::moved).collect();
-        let moved = adjusted(&moved);
-        let features = features(&input, question, direction, &moved)?;
+        let anywhere = anywhere(&moved);
+        let features = features(&input, question, direction, &moving(&anywhere))?;
         let moments: Vec<&Moments> = evidence.iter().map(|client| &client.moments).collect();
         let choice = choose_shape(direction, &features, &input.deployments, &moments);
         let shape = question.shape.unwrap_or(choice.shape);
@@ -39,7 +39,7 @@ impl Fitted {
         let linear = Model { shape: Shape::Matrix, ..model.clone() };
         let clients: Vec<FittedClient> = evidence
             .into_par_iter()
-            .zip(moved)
+            .zip(adjusted(&moved))
             .enumerate()
             .map(|(at, (evidence, moved))| {
                 let (deployments, features) = (&input.deployments, &model.features);
@@ -63,6 +63,8 @@ impl Fitted {
             })
             .collect();
         let mut fitted = Fitted {
+            moving: moving(&anywhere),
+            anywhere,
             model,
             features_given: question.features.is_some(),
             choice,
@@ -134,7 +136,7 @@ fn features(
     input: &Input,
     question: &Question,
     direction: Direction,
-    moved: &[Vec<f64>],
+    moving: &[usize],
 ) -> Result<Vec<usize>, Error> {
     let varied: Vec<usize> =
         (0..input.features.len()).filter(|&j| input.deployments.varies(j)).collect();
@@ -143,8 +145,7 @@ fn features(
         // A location map moves every feature; which of them shows in the estimates.
         None if direction == Direction::Location => (0..input.features.len()).collect(),
         None => {
-            let found: Vec<usize> =
-                moving(moved).into_iter().filter(|j| varied.contains(j)).collect();
+            let found: Vec<usize> = moving.iter().copied().filter(|j| varied.contains(j)).collect();
             if found.is_empty() { varied.clone() } else { found }
         }
     };

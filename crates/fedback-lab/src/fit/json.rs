@@ -17,6 +17,7 @@ impl Fitted {
             "response": self.response_name(),
             "features": self.names_of(&self.model.features),
             "features_given": self.features_given,
+            "feature_p_values": self.anywhere,
             "shape": self.model.shape.name(),
             "shape_reason": self.shape_reason(),
             "shape_p_values": {

@@ -37,8 +37,9 @@ impl Fitted {
         }
         for (client, name) in self.input.clients.iter().enumerate() {
             let others = order.iter().filter(|k| **k != self.reference);
+            let aside = self.aside(client, feature);
             let seen: Vec<(f64, [f64; 3])> = others
-                .map(|&k| (deployments[k][feature], displacement(self, client, k, feature)))
+                .map(|&k| (deployments[k][feature] + aside, displacement(self, client, k, feature)))
                 .collect();
             let points = seen.iter().map(|(x, [value, _, _])| (*x, *value)).collect();
             let bars = seen.iter().map(|(_, [_, low, high])| (*low, *high)).collect();
@@ -52,6 +53,15 @@ impl Fitted {
             y: Axis::linear(format!("shift of {}", self.input.features[feature])),
             series,
         }
+    }
+
+    /// Clients stand side by side, so that their intervals can be told apart.
+    fn aside(&self, client: usize, feature: usize) -> f64 {
+        let values = || self.input.deployments.0.iter().map(|theta| theta[feature]);
+        let width = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);
+        let clients = self.clients.len() as f64;
+        let step = width * 0.02_f64.min(0.08 / clients);
+        step * (client as f64 - 0.5 * (clients - 1.0))
     }
 
     /// What the fitted response says of a feature's mean, less that under the reference.

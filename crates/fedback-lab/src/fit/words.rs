@@ -4,9 +4,12 @@
 use fedback_fit::bracket::Upper;
 use fedback_fit::location::LocationTest;
 use fedback_fit::model::{Direction, Shape};
-use fedback_fit::selection::{LEVEL, moving};
+use fedback_fit::selection::{LEVEL, STRICT};
 
 use super::Fitted;
+
+/// Below this p-value a feature moves beyond doubt.
+const CLEAR: f64 = 1e-4;
 
 /// A number as a person reads it.
 fn short(number: f64) -> String {
@@ -32,7 +35,7 @@ impl Fitted {
             return "one feature moves: one number a client".into();
         }
         let said = |p: Option<f64>, simple: &str, wide: &str| match p {
-            Some(p) if p < LEVEL => {
+            Some(p) if p < STRICT => {
                 format!("{simple} is rejected against {wide} (p = {})", short(p))
             }
             Some(p) => format!("{simple} is not rejected against {wide} (p = {})", short(p)),
@@ -103,13 +106,22 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
     if !input.unused.is_empty() {
         all.push(format!("no rows under the deployments {}", input.unused.join(", ")));
     }
-    let p_values: Vec<Vec<f64>> =
-        fitted.clients.iter().map(|client| client.moved.clone()).collect();
-    let moved = moving(&p_values);
+    let moved = &fitted.moving;
     if moved.is_empty() {
         all.push(
             "no feature moves significantly: the estimates may be noise around no response".into(),
         );
+    }
+    let unsure: Vec<usize> = (0..input.features.len())
+        .filter(|&j| (CLEAR..LEVEL).contains(&fitted.anywhere[j]))
+        .collect();
+    let chosen = !fitted.features_given && fitted.model.direction == Direction::BestResponse;
+    if chosen && !unsure.is_empty() {
+        all.push(format!(
+            "whether {} moves is not clear, and the intervals do not account for the choice: name the \
+             features that move with --features",
+            fitted.names_of(&unsure).join(", ")
+        ));
     }
     let strange: Vec<usize> =
         (moved.iter().copied()).filter(|&j| !input.deployments.varies(j)).collect();
@@ -127,7 +139,7 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
         all.push(format!("{} moved too, and were left out", fitted.names_of(&left).join(", ")));
     }
     let reducible = fitted.model.shape == Shape::Vector && !fitted.choice.identified;
-    if reducible && fitted.choice.vector.is_some_and(|p| p < LEVEL) {
+    if reducible && fitted.choice.vector.is_some_and(|p| p < STRICT) {
         all.push(
             "one number a feature is rejected, and the deployments are too few for a matrix".into(),
         );

@@ -88,7 +88,9 @@ pub(super) fn bars(pairs: &[(Point, Point)]) -> String {
     let bar = |(upper, lower): &(Point, Point)| {
         format!("M{} {}V{}", px(upper.0), px(upper.1), px(lower.1))
     };
-    format!("<path class=\"bars\" d=\"{}\"/>", pairs.iter().map(bar).collect::<String>())
+    let path: String = pairs.iter().map(bar).collect();
+    let style = "fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\"";
+    format!("<path class=\"bars\" {style} d=\"{path}\"/>")
 }
 
 /// A pixel coordinate to a tenth, without a negative zero.

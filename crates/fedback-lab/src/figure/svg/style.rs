@@ -56,8 +56,6 @@ pub(super) fn sheet() -> String {
         ".fedback-figure .title{font-size:17px;font-weight:600}\n\
          .fedback-figure .subtitle{font-size:13px}\n\
          .fedback-figure .band{fill:currentColor;opacity:.16}\n\
-         .fedback-figure .bars{fill:none;stroke:currentColor;stroke-width:1.5;\
-         stroke-linecap:round}\n\
          .fedback-figure .curve{fill:none;stroke:currentColor;stroke-width:2.4;\
          stroke-linejoin:round;stroke-linecap:round}\n\
          .fedback-figure .Dashed,.fedback-figure .Dotted{stroke-width:1.6;\
