@@ -45,6 +45,8 @@ pub enum Purpose {
     Shuffle = 6,
     /// The division of a table's rows among clients.
     Partition = 7,
+    /// Estimates of a response from data.
+    Fit = 11,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).

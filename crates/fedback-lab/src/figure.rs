@@ -27,6 +27,25 @@ pub struct Figure {
     pub series: Vec<Series>,
 }
 
+/// Several small figures under one heading. The legend is that of the first; their own titles and
+/// subtitles are not drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// The headline.
+    pub title: String,
+    /// A second, quieter line; may be empty.
+    pub subtitle: String,
+    /// The figures, row after row.
+    pub panels: Vec<Figure>,
+}
+
+impl Grid {
+    /// A self-contained SVG document, as that of a figure.
+    pub fn to_svg(&self) -> String {
+        svg::render_grid(self)
+    }
+}
+
 /// What an axis measures (with its unit) and how it is scaled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
@@ -52,7 +71,7 @@ pub struct Series {
     pub name: String,
     /// (x, y) in the order they are joined.
     pub points: Vec<(f64, f64)>,
-    /// `(low, high)`, one per point; clipped at the edges of the panel.
+    /// `(low, high)`, one per point; clipped at the edges of the panel. Bars where points are dots.
     pub band: Option<Vec<(f64, f64)>>,
     /// How the points are drawn.
     pub mark: Mark,

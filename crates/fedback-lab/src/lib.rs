@@ -3,6 +3,7 @@
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
 //! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
 //! [`bounds`] are what theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
+//! [`fit`] makes a spec of what was observed.
 
 pub mod bounds;
 pub mod chart;
@@ -13,6 +14,7 @@ pub mod event;
 pub mod exact;
 pub mod experiment;
 pub mod figure;
+pub mod fit;
 pub mod measure;
 pub mod outcome;
 pub mod paper;

@@ -7,6 +7,7 @@
 mod algorithm;
 mod per_client;
 mod problem;
+mod response;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -20,9 +21,10 @@ pub use algorithm::{
 };
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
-    Base, BestResponse, GaussianBase, LocationResponse, Loss, Missing, NamedWeights, Partition,
-    Penalty, Problem, Response, Source, TableBase, Weights,
+    Base, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem, Source,
+    TableBase, Weights,
 };
+pub use response::{BestResponse, LocationResponse, Response};
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
 
 use crate::error::Error;

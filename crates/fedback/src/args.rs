@@ -34,6 +34,8 @@ pub enum Command {
     Solve(SpecArgs),
     /// The paper's theorems as numbers, as printed and as corrected
     Bounds(BoundsArgs),
+    /// How clients react, estimated from data collected under several deployed models
+    Fit(FitArgs),
     /// List recorded runs, newest first
     Runs(RunsArgs),
     /// Go on with interrupted runs, to the same bits as if they had not been
@@ -91,6 +93,77 @@ pub struct BoundsArgs {
     /// What a communication costs, in local steps (default: 1)
     #[arg(long, value_name = "C")]
     pub communication_cost: Option<f64>,
+}
+
+#[derive(Args)]
+pub struct FitArgs {
+    /// The observations, a CSV file: client, deployment, features, perhaps an individual and a label
+    pub data: PathBuf,
+    /// The deployed models, a CSV file: deployment, one coefficient a feature, perhaps an intercept
+    #[arg(long, value_name = "FILE")]
+    pub deployments: PathBuf,
+    /// The column of the clients
+    #[arg(long, value_name = "COLUMN", default_value = "client")]
+    pub client: String,
+    /// The column of the deployments
+    #[arg(long, value_name = "COLUMN", default_value = "deployment")]
+    pub deployment: String,
+    /// The column of the individuals (default: individual, if there is one)
+    #[arg(long, value_name = "COLUMN")]
+    pub individual: Option<String>,
+    /// The column of the labels (default: label, if there is one)
+    #[arg(long, value_name = "COLUMN")]
+    pub label: Option<String>,
+    /// Leave a column out of both files
+    #[arg(long, value_name = "COLUMN")]
+    pub ignore: Vec<String>,
+    /// The kind of response (default: best-response with labels, location without)
+    #[arg(long, value_enum)]
+    pub response: Option<FitResponse>,
+    /// The features that move, separated by commas (default: those that a test finds)
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    pub features: Option<Vec<String>>,
+    /// What a client's sensitivity is
+    #[arg(long, value_enum, default_value = "auto")]
+    pub shape: FitShape,
+    /// The deployment whose rows the spec starts from (default: the first)
+    #[arg(long, value_name = "DEPLOYMENT")]
+    pub reference: Option<String>,
+    /// The confidence of intervals and brackets
+    #[arg(long, value_name = "P", default_value = "0.95")]
+    pub confidence: f64,
+    /// Everything random comes from it
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub seed: u64,
+    /// The folder to write spec.toml, base.csv, resamples.csv and shift.svg to
+    #[arg(long, value_name = "DIR", default_value = "fitted")]
+    pub output: PathBuf,
+    /// Replace these files if the folder is there
+    #[arg(long)]
+    pub force: bool,
+    /// Print the estimates as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FitResponse {
+    /// Features move against their coefficients
+    BestResponse,
+    /// Features move with their coefficients
+    Location,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FitShape {
+    /// The simplest that the data do not reject
+    Auto,
+    /// One number a client
+    Scalar,
+    /// One number a feature
+    Vector,
+    /// A matrix
+    Matrix,
 }
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! Federated learning for populations that react to the model.
 //!
 //! The library under one name: [`core`] (problems), [`engine`] (rounds), [`theory`] (what should
-//! happen) and [`lab`] (experiments).
+//! happen), [`fit`] (what data say) and [`lab`] (experiments).
 //!
 //! ```
 //! use fedback::lab::{exact, experiment::Experiment, solution::Solution, spec::Document};
@@ -32,6 +32,7 @@
 
 pub use fedback_core as core;
 pub use fedback_engine as engine;
+pub use fedback_fit as fit;
 pub use fedback_lab as lab;
 pub use fedback_theory as theory;
 

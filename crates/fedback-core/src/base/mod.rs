@@ -33,4 +33,15 @@ impl Base {
             Base::Table(table) => table.clients(),
         }
     }
+
+    /// Moves all data of one client by the same vector.
+    pub fn translate(&mut self, client: usize, shift: &[f64]) {
+        match self {
+            Base::Gaussian(gaussian) => {
+                let mean = &mut gaussian.mean[client * gaussian.dim..][..gaussian.dim];
+                mean.iter_mut().zip(shift).for_each(|(mean, shift)| *mean += shift);
+            }
+            Base::Table(table) => table.translate(client, shift),
+        }
+    }
 }

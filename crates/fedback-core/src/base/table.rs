@@ -226,6 +226,14 @@ impl Table {
         rows.chunks_exact(self.dim).zip(labels.iter().copied())
     }
 
+    /// Moves all rows of one client by the same vector.
+    pub(super) fn translate(&mut self, client: usize, shift: &[f64]) {
+        let (from, to) = (self.starts[client], self.starts[client + 1]);
+        for row in self.rows[from * self.dim..to * self.dim].chunks_exact_mut(self.dim) {
+            row.iter_mut().zip(shift).for_each(|(value, shift)| *value += shift);
+        }
+    }
+
     /// Every client's share of the rows.
     pub fn row_shares(&self) -> Vec<f64> {
         self.starts.windows(2).map(|w| (w[1] - w[0]) as f64 / self.len() as f64).collect()

@@ -8,13 +8,15 @@
 //! to read values back, or to hide a series, in the `data-` attributes of the panel, of each series
 //! and of its legend entry.
 
+mod grid;
 mod legend;
 mod path;
 mod style;
 
 use super::span::{SUPERSCRIPTS, Span, Tick};
 use super::{Figure, Mark, Scale, Series, runs};
-use path::{Point, curve, dots, polyline, px, thinned, thinned_band};
+pub(super) use grid::render_grid;
+use path::{Point, bars, curve, dots, polyline, px, thinned, thinned_band};
 
 const WIDTH: f64 = 760.0;
 const PANEL_HEIGHT: f64 = 350.0;
@@ -22,20 +24,22 @@ const MARGIN: f64 = 22.0;
 
 pub(super) fn render(figure: &Figure) -> String {
     let mut body = String::new();
-    let top = heading(figure, &mut body);
+    let top = heading(&figure.title, &figure.subtitle, &mut body);
     let panel = Panel::below(top, figure);
-    panel.draw_axes(figure, &mut body);
-    for series in &figure.series {
-        panel.draw_series(series, &mut body);
-    }
+    panel.draw(figure, &mut body);
     let height = legend::draw(&figure.series, panel.bottom + 68.0, &mut body);
+    document(&figure.title, &description(figure), height, &body)
+}
+
+/// The whole file around what was drawn.
+fn document(title: &str, description: &str, height: f64, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fedback-figure\" role=\"img\" \
          width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\n\
          <title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
          <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{body}</svg>\n",
-        escaped(&figure.title),
-        escaped(&description(figure)),
+        escaped(title),
+        escaped(description),
         style::sheet(),
     )
 }
@@ -49,9 +53,9 @@ fn description(figure: &Figure) -> String {
 }
 
 /// Title and subtitle, wrapped; returns where the next part may begin.
-fn heading(figure: &Figure, out: &mut String) -> f64 {
-    let title = (&figure.title, "title", 9.6, 22.0);
-    let subtitle = (&figure.subtitle, "subtitle quiet", 7.2, 18.0);
+fn heading(title: &str, subtitle: &str, out: &mut String) -> f64 {
+    let title = (title, "title", 9.6, 22.0);
+    let subtitle = (subtitle, "subtitle quiet", 7.2, 18.0);
     let mut y = MARGIN - 6.0;
     for (words, class, letter_width, line_height) in [title, subtitle] {
         for line in wrapped(words, ((WIDTH - 2.0 * MARGIN) / letter_width) as usize) {
@@ -64,6 +68,8 @@ fn heading(figure: &Figure, out: &mut String) -> f64 {
 
 /// The rectangle the curves are drawn in.
 struct Panel {
+    /// Where the label of the vertical axis begins.
+    edge: f64,
     left: f64,
     right: f64,
     top: f64,
@@ -76,12 +82,28 @@ struct Panel {
 
 impl Panel {
     fn below(top: f64, figure: &Figure) -> Self {
+        Panel::within((MARGIN, WIDTH - MARGIN - 6.0), top, PANEL_HEIGHT, 8, figure)
+    }
+
+    /// A panel of some height between two edges, with at most so many labelled intervals an axis.
+    fn within(
+        (edge, right): (f64, f64),
+        top: f64,
+        height: f64,
+        intervals: usize,
+        figure: &Figure,
+    ) -> Self {
         let (x, y) = figure.spans();
-        let (x_ticks, y_ticks) = (x.ticks(8), y.ticks(8));
+        let (x_ticks, y_ticks) = (x.ticks(intervals), y.ticks(intervals));
         let longest = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
-        let left = MARGIN + 12.0 + 7.0 * longest as f64;
-        let (right, top) = (WIDTH - MARGIN - 6.0, top + 36.0);
-        Self { left, right, top, bottom: top + PANEL_HEIGHT, x, y, x_ticks, y_ticks }
+        let left = edge + 12.0 + 7.0 * longest as f64;
+        let top = top + 36.0;
+        Self { edge, left, right, top, bottom: top + height, x, y, x_ticks, y_ticks }
+    }
+
+    fn draw(&self, figure: &Figure, out: &mut String) {
+        self.draw_axes(figure, out);
+        figure.series.iter().for_each(|series| self.draw_series(series, out));
     }
 
     fn at(&self, (x, y): (f64, f64)) -> Point {
@@ -114,7 +136,7 @@ impl Panel {
             }
         }
         let (middle_x, middle_y) = self.at((0.5, 0.5));
-        labels += &text(MARGIN, self.top - 14.0, "label", "start", &escaped(&figure.y.label));
+        labels += &text(self.edge, self.top - 14.0, "label", "start", &escaped(&figure.y.label));
         labels += &text(middle_x, self.bottom + 41.0, "label", "middle", &escaped(&figure.x.label));
         if figure.series.iter().all(|series| series.runs(&self.x, &self.y).is_empty()) {
             labels += &text(middle_x, middle_y, "subtitle quiet", "middle", "no data");
@@ -128,7 +150,11 @@ impl Panel {
     fn draw_series(&self, series: &Series, out: &mut String) {
         let points = series.points.len();
         *out += &opening("series", series);
-        for band in self.band(series) {
+        let dotted = series.mark == Mark::Dots;
+        if dotted && series.band.is_some() {
+            *out += &bars(&self.band(series).concat());
+        }
+        for band in self.band(series).into_iter().filter(|_| !dotted) {
             let band = thinned_band(band, points).into_iter();
             let (upper, mut lower): (Vec<Point>, Vec<Point>) = band.unzip();
             lower.reverse();
@@ -138,7 +164,7 @@ impl Panel {
         let runs = series.runs(&self.x, &self.y).into_iter();
         let runs = runs.map(|run| run.into_iter().map(|place| self.at(place)).collect());
         let runs: Vec<Vec<Point>> = runs.map(|run| thinned(run, points)).collect();
-        if series.mark == Mark::Dots {
+        if dotted {
             *out += &dots(&runs.concat(), series.colour);
         } else {
             let (lone, lines): (Vec<_>, Vec<_>) = runs.into_iter().partition(|run| run.len() == 1);

@@ -7,16 +7,14 @@ use fedback_core::base::{
 };
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::response::{self, Shift};
 use fedback_core::stream::Seed;
 use sha2::{Digest, Sha256};
 
-use super::MOST_NUMBERS;
+use super::{MOST_NUMBERS, response};
 use crate::credit;
 use crate::draw::{self, Shape};
 use crate::spec::{
-    self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Response, Source, Spec,
-    Weights,
+    self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Source, Spec, Weights,
 };
 use crate::table_file;
 
@@ -46,8 +44,10 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
         }
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
     };
-    let response = build_response(problem, &base, &weights, seed)?;
-    Ok(BuiltProblem { federation: Federation { weights, base, response, loss }, data })
+    let response = response::build(problem, &base, &weights, seed)?;
+    let mut federation = Federation { weights, base, response, loss };
+    response::rebase(problem, &mut federation)?;
+    Ok(BuiltProblem { federation, data })
 }
 
 fn build_gaussian(
@@ -87,11 +87,7 @@ fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usi
         Some(Weights::List(weights)) => Some(weights.len()),
         _ => None,
     };
-    let from_response = match &problem.response {
-        Response::None => None,
-        Response::Location(location) => listed(&location.sensitivity),
-        Response::BestResponse(best) => listed(&best.sensitivity),
-    };
+    let from_response = problem.response.sensitivity().and_then(listed);
     let given = problem.clients.map(|clients| clients.0 as usize);
     let clients = given.or(from_weights).or(listed(&gaussian.mean)).or(from_response);
     match clients {
@@ -302,53 +298,6 @@ fn unusable(error: TableError) -> KeyError {
         ),
         TableError::TooFewRows { rows, clients } => {
             fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))
-        }
-    }
-}
-
-fn build_response(
-    problem: &Problem,
-    base: &Base,
-    weights: &[f64],
-    seed: Seed,
-) -> Result<Shift, KeyError> {
-    let fail =
-        |key: &str, message: String| KeyError::new(format!("problem.response.{key}"), message);
-    let intercept = matches!(base, Base::Table(table) if table.intercept);
-    let features = base.dim() - usize::from(intercept);
-    match &problem.response {
-        Response::None => Ok(Shift::None),
-        Response::Location(location) => {
-            let sensitivity = Shape { weights, dim: features, seed }
-                .sensitivities(&location.sensitivity)
-                .map_err(|message| fail("sensitivity", message))?;
-            Ok(response::location(&sensitivity, features, intercept))
-        }
-        Response::BestResponse(best) => {
-            let Base::Table(table) = base else {
-                let why = "moves named columns; allowed with the base \"gaussian\": none, location";
-                return Err(fail("kind", format!("best-response {why}")));
-            };
-            let names = &table.coordinates[..features];
-            let mut moving = Vec::new();
-            for feature in &best.features {
-                let column = names.iter().position(|name| name == feature).ok_or_else(|| {
-                    let columns = names.join(", ");
-                    fail("features", format!("no column \"{feature}\"; features: {columns}"))
-                })?;
-                if moving.contains(&column) {
-                    return Err(fail("features", format!("\"{feature}\" is listed twice")));
-                }
-                moving.push(column);
-            }
-            if moving.is_empty() {
-                let why = "the list is empty; name the columns that move, or use kind = \"none\"";
-                return Err(fail("features", why.into()));
-            }
-            let sensitivity = Shape { weights, dim: moving.len(), seed }
-                .sensitivities(&best.sensitivity)
-                .map_err(|message| fail("sensitivity", message))?;
-            Ok(response::best_response(&sensitivity, &moving, base.dim()))
         }
     }
 }

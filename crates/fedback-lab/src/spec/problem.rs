@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use super::per_client::PerClient;
+use super::response::Response;
 use super::value::{
     Count, KeyError, NonNegative, Positive, SeedNumber, carry, decode, decode_from_value, number,
     show, take_kind,
@@ -261,46 +262,6 @@ impl TryFrom<Value> for Partition {
 
 decode_from_value!(Partition);
 
-/// `[problem.response]`: how data react to a deployed θ.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Response {
-    /// They do not.
-    #[default]
-    None,
-    /// z = z0 + sensitivity_i · θ.
-    Location(LocationResponse),
-    /// x_S ← x_S − sensitivity_i · θ_S.
-    BestResponse(BestResponse),
-}
-
-/// `kind = "location"`.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | sensitivity | required | ε_i: number, vector or matrix | see [`PerClient`] |
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LocationResponse {
-    /// The clients' sensitivities.
-    pub sensitivity: PerClient,
-}
-
-/// `kind = "best-response"`.
-///
-/// | Name | Default | Purpose | Range |
-/// |---|---|---|---|
-/// | features | required | the columns S that move | names of the table |
-/// | sensitivity | required | ε_i, over the features in their order | see [`PerClient`] |
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct BestResponse {
-    /// The columns that move.
-    pub features: Vec<String>,
-    /// The clients' sensitivities.
-    pub sensitivity: PerClient,
-}
-
 /// `[problem.loss]`: what a prediction costs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -333,7 +294,7 @@ fn nothing() -> NonNegative {
 /// A kind without keys of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NoKeys {}
+pub(super) struct NoKeys {}
 
 /// Implements `Deserialize` of a section by its `kind`.
 macro_rules! decode_by_kind {
@@ -361,12 +322,6 @@ pub(super) use decode_by_kind;
 decode_by_kind!(Base {
     "gaussian" => |table| decode(table).map(Base::Gaussian),
     "table" => |table| decode(table).map(Base::Table),
-});
-
-decode_by_kind!(Response {
-    "none" => |table| decode(table).map(|NoKeys {}| Response::None),
-    "location" => |table| decode(table).map(Response::Location),
-    "best-response" => |table| decode(table).map(Response::BestResponse),
 });
 
 decode_by_kind!(Loss {

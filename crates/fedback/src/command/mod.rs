@@ -5,6 +5,7 @@ pub mod compare;
 pub mod data;
 pub mod exact;
 pub mod export;
+pub mod fit;
 pub mod new;
 pub mod reproduce;
 pub mod resume;

@@ -83,6 +83,16 @@ pub(super) fn dots(points: &[Point], colour: usize) -> String {
     curve(Mark::Dots, &points.iter().map(marker).collect::<String>())
 }
 
+/// An upright bar between each pair of an upper and a lower point.
+pub(super) fn bars(pairs: &[(Point, Point)]) -> String {
+    let bar = |(upper, lower): &(Point, Point)| {
+        format!("M{} {}V{}", px(upper.0), px(upper.1), px(lower.1))
+    };
+    let path: String = pairs.iter().map(bar).collect();
+    let style = "fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\"";
+    format!("<path class=\"bars\" {style} d=\"{path}\"/>")
+}
+
 /// A pixel coordinate to a tenth, without a negative zero.
 pub(super) fn px(value: f64) -> String {
     format!("{}", (value * 10.0).round() / 10.0 + 0.0)

@@ -1,0 +1,88 @@
+//! From observations under several deployments to a spec: how each client reacts.
+//!
+//! The way: [`Input`] (two files, checked) → [`Fitted`] (estimates, by `fedback_fit`) → a folder with
+//! the spec, its base, resamples of the estimates and a picture.
+
+mod estimate;
+mod folder;
+mod input;
+mod json;
+mod picture;
+mod words;
+
+use fedback_core::stream::Seed;
+use fedback_fit::bracket::Bracket;
+use fedback_fit::contrast::Joint;
+use fedback_fit::location::LocationTest;
+use fedback_fit::model::{Direction, Model, Shape};
+use fedback_fit::selection::{Choice, Evidence};
+
+pub use folder::Folder;
+pub use input::{Columns, Input};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The kind of response; by whether there are labels where it is left out.
+    pub response: Option<Direction>,
+    /// The features that move; tested where they are left out.
+    pub features: Option<Vec<String>>,
+    /// The shape of the response; the simplest that is not rejected where it is left out.
+    pub shape: Option<Shape>,
+    /// The deployment whose rows become the base; the first where it is left out.
+    pub reference: Option<String>,
+    /// The confidence of intervals and brackets.
+    pub confidence: f64,
+    /// Everything random comes from it.
+    pub seed: Seed,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// What it was found from.
+    pub input: Input,
+    /// The response: direction, features and shape.
+    pub model: Model,
+    /// The features whose means moved, by tests over all clients.
+    pub moving: Vec<usize>,
+    /// For every feature the p-value of it moving nowhere, accounting for all tests.
+    pub anywhere: Vec<f64>,
+    /// Whether the features were named rather than tested.
+    pub features_given: bool,
+    /// What the tests said of the shape.
+    pub choice: Choice,
+    /// Whether the shape was named rather than chosen.
+    pub shape_given: bool,
+    /// The place of the reference deployment.
+    pub reference: usize,
+    /// The confidence of intervals and brackets.
+    pub confidence: f64,
+    /// What was found of every client.
+    pub clients: Vec<FittedClient>,
+    /// What the data cannot tell.
+    pub not_identified: Vec<String>,
+    /// What to be careful about, for the federation as a whole.
+    pub warnings: Vec<String>,
+    /// Everything random came from it.
+    pub seed: Seed,
+}
+
+/// What was found of one client.
+#[derive(Clone, Debug)]
+pub struct FittedClient {
+    /// The rows that were used.
+    pub evidence: Evidence,
+    /// The numbers of the sensitivity, with their covariance.
+    pub estimate: Joint,
+    /// The bracket of the sensitivity, without a model.
+    pub bracket: Bracket,
+    /// Whether it is a location shift.
+    pub location: LocationTest,
+    /// The p-value of means that are linear in θ; none where the deployments cannot tell.
+    pub linearity: Option<f64>,
+    /// For every feature, the p-value of its mean staying, accounting for all tests.
+    pub moved: Vec<f64>,
+    /// What to be careful about.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,215 @@
+//! What was found, in sentences: why a shape was chosen, what to be careful about, what the data cannot
+//! tell.
+
+use fedback_fit::bracket::Upper;
+use fedback_fit::location::LocationTest;
+use fedback_fit::model::{Direction, Shape};
+use fedback_fit::selection::{LEVEL, STRICT};
+
+use super::Fitted;
+
+/// Below this p-value a feature moves beyond doubt.
+const CLEAR: f64 = 1e-4;
+
+/// A number as a person reads it.
+fn short(number: f64) -> String {
+    if number != 0.0 && number.abs() < 1e-3 {
+        format!("{number:.1e}")
+    } else {
+        format!("{number:.3}")
+    }
+}
+
+impl Fitted {
+    /// The names of some features.
+    pub fn names_of(&self, features: &[usize]) -> Vec<String> {
+        features.iter().map(|&j| self.input.features[j].clone()).collect()
+    }
+
+    /// Why the shape is what it is.
+    pub fn shape_reason(&self) -> String {
+        if self.shape_given {
+            return "as asked for".into();
+        }
+        if self.model.features.len() == 1 {
+            return "one feature moves: one number a client".into();
+        }
+        let said = |p: Option<f64>, simple: &str, wide: &str| match p {
+            Some(p) if p < STRICT => {
+                format!("{simple} is rejected against {wide} (p = {})", short(p))
+            }
+            Some(p) => format!("{simple} is not rejected against {wide} (p = {})", short(p)),
+            None => format!("the deployments cannot tell {simple} from {wide}"),
+        };
+        let scalar = said(self.choice.scalar, "one number a client", "one a feature");
+        let vector = said(self.choice.vector, "one number a feature", "a matrix");
+        match self.choice.identified {
+            true => format!("{scalar}; {vector}"),
+            false => format!("{scalar}; {vector}; a matrix is not identified"),
+        }
+    }
+}
+
+/// What no analysis of these data can tell.
+pub(super) fn not_identified(fitted: &Fitted) -> Vec<String> {
+    let (input, features) = (&fitted.input, &fitted.model.features);
+    let (size, count) = (features.len(), input.names.len());
+    let rank = input.deployments.rank(features);
+    let mut all = Vec::new();
+    let fixed: Vec<usize> =
+        (0..input.features.len()).filter(|&j| !input.deployments.varies(j)).collect();
+    if !fixed.is_empty() {
+        let names = fitted.names_of(&fixed).join(", ");
+        all.push(format!(
+            "responses to the coefficients of {names}: they are the same in every deployment"
+        ));
+    }
+    if count == 2 {
+        let (a, b) = (&input.names[0], &input.names[1]);
+        all.push(format!(
+            "anything but the ratio along θ({b}) − θ({a}): two deployments show one direction"
+        ));
+    } else if rank < size {
+        all.push(format!(
+            "responses outside the {rank} of {size} directions in which the deployments vary θ"
+        ));
+    }
+    if rank < size {
+        all.push(format!(
+            "a matrix of sensitivities: it needs {} deployments with affinely independent θ on the \
+             moving features; these have {}",
+            size + 1,
+            rank + 1
+        ));
+    }
+    if count - 1 <= rank {
+        all.push(format!(
+            "whether the response is linear in θ: it needs {} or more deployments",
+            rank + 2
+        ));
+    }
+    if let Some(all_equal) = &input.intercepts
+        && all_equal.iter().any(|value| *value != all_equal[0])
+    {
+        all.push("a response to the intercept, which is taken to move nobody".into());
+    }
+    all.push(
+        "what changed between the deployments for other reasons: a drift looks like a response"
+            .into(),
+    );
+    all
+}
+
+/// What concerns all clients.
+pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
+    let (input, mut all) = (&fitted.input, Vec::new());
+    if !input.unused.is_empty() {
+        all.push(format!("no rows under the deployments {}", input.unused.join(", ")));
+    }
+    let moved = &fitted.moving;
+    if moved.is_empty() {
+        all.push(
+            "no feature moves significantly: the estimates may be noise around no response".into(),
+        );
+    }
+    let unsure: Vec<usize> = (0..input.features.len())
+        .filter(|&j| (CLEAR..LEVEL).contains(&fitted.anywhere[j]))
+        .collect();
+    let chosen = !fitted.features_given && fitted.model.direction == Direction::BestResponse;
+    if chosen && !unsure.is_empty() {
+        all.push(format!(
+            "whether {} moves is not clear, and the intervals do not account for the choice: name the \
+             features that move with --features",
+            fitted.names_of(&unsure).join(", ")
+        ));
+    }
+    let strange: Vec<usize> =
+        (moved.iter().copied()).filter(|&j| !input.deployments.varies(j)).collect();
+    if !strange.is_empty() {
+        all.push(format!(
+            "{} moved although their coefficients are the same in every deployment: a drift, or \
+             a response to other coefficients",
+            fitted.names_of(&strange).join(", ")
+        ));
+    }
+    let left: Vec<usize> = (moved.iter().copied())
+        .filter(|j| !fitted.model.features.contains(j) && !strange.contains(j))
+        .collect();
+    if !left.is_empty() {
+        all.push(format!("{} moved too, and were left out", fitted.names_of(&left).join(", ")));
+    }
+    let reducible = fitted.model.shape == Shape::Vector && !fitted.choice.identified;
+    if reducible && fitted.choice.vector.is_some_and(|p| p < STRICT) {
+        all.push(
+            "one number a feature is rejected, and the deployments are too few for a matrix".into(),
+        );
+    }
+    if fitted.shape_given && fitted.choice.shape > fitted.model.shape {
+        all.push(format!(
+            "the data reject the shape {}; the simplest that they do not is {}",
+            fitted.model.shape.name(),
+            fitted.choice.shape.name()
+        ));
+    }
+    if let Some(why) = scales(fitted) {
+        all.push(why);
+    }
+    all
+}
+
+/// One number for features of very different units is hardly meant.
+fn scales(fitted: &Fitted) -> Option<String> {
+    if fitted.model.shape != Shape::Scalar || fitted.model.features.len() < 2 {
+        return None;
+    }
+    let sd = |&j: &usize| -> f64 {
+        let rows =
+            fitted.input.observations.iter().flat_map(|client| client.rows(fitted.reference));
+        let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+        for row in rows {
+            count += 1.0;
+            sum += row[j];
+            squares += row[j] * row[j];
+        }
+        libm::sqrt((squares / count - (sum / count) * (sum / count)).max(0.0))
+    };
+    let all: Vec<f64> = fitted.model.features.iter().map(sd).collect();
+    let (low, high) =
+        (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max));
+    (high > 100.0 * low).then(|| {
+        "the moving features have very different units, and one sensitivity moves them alike: \
+         standardise them, or use --shape vector"
+            .into()
+    })
+}
+
+/// What concerns one client.
+pub(super) fn client_warnings(fitted: &Fitted, at: usize, label: Option<f64>) -> Vec<String> {
+    let (client, mut all) = (&fitted.clients[at], Vec::new());
+    match client.location {
+        LocationTest::PValue(p) if p < LEVEL => all.push(format!(
+            "this is not a location shift (p = {}): the distribution changes its form, not only its \
+             place, as where only some individuals react; the fitted response is an average",
+            short(p)
+        )),
+        _ => {}
+    }
+    if let Some(p) = client.linearity.filter(|p| *p < LEVEL) {
+        all.push(format!("the means are not linear in θ (p = {})", short(p)));
+    }
+    if let Some(p) = label.filter(|p| *p < LEVEL) {
+        let meaning = match fitted.model.direction {
+            Direction::BestResponse => "a best response leaves them alone",
+            Direction::Location => "only features respond here",
+        };
+        all.push(format!("the labels changed too (p = {}); {meaning}", short(p)));
+    }
+    if client.bracket.upper == Upper::Sliced && fitted.rejects_location(at) {
+        all.push(
+            "the upper end of the bracket is that of a location shift, which this is not; \
+             identified individuals would give one without that assumption"
+                .into(),
+        );
+    }
+    all
+}

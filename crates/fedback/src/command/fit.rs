@@ -1,0 +1,121 @@
+//! `fedback fit DATA --deployments THETAS`.
+
+use fedback::core::stream::Seed;
+use fedback::fit::location::LocationTest;
+use fedback::fit::model::{Direction, Shape};
+use fedback::lab::error::Error;
+use fedback::lab::fit::{Columns, Fitted, Folder, Input, Question};
+
+use super::Context;
+use crate::args::{FitArgs, FitResponse, FitShape};
+use crate::output::{self, short, table};
+
+pub fn run(context: &Context, args: FitArgs) -> Result<(), Error> {
+    if !(0.5..1.0).contains(&args.confidence) {
+        let why = format!("found {}; allowed: 0.5 or more, and below 1", args.confidence);
+        return Err(Error::input("--confidence", why));
+    }
+    let folder = Folder::new(&args.output, args.force)?;
+    let columns = Columns {
+        client: args.client,
+        deployment: args.deployment,
+        individual: args.individual,
+        label: args.label,
+        ignore: args.ignore,
+    };
+    let question = Question {
+        response: args.response.map(|response| match response {
+            FitResponse::BestResponse => Direction::BestResponse,
+            FitResponse::Location => Direction::Location,
+        }),
+        features: args.features,
+        shape: match args.shape {
+            FitShape::Auto => None,
+            FitShape::Scalar => Some(Shape::Scalar),
+            FitShape::Vector => Some(Shape::Vector),
+            FitShape::Matrix => Some(Shape::Matrix),
+        },
+        reference: args.reference,
+        confidence: args.confidence,
+        seed: Seed(args.seed),
+    };
+    let input = Input::read(&args.data, &args.deployments, &columns)?;
+    let fitted = Fitted::new(input, &question)?;
+    folder.write(&fitted)?;
+    for warning in &fitted.warnings {
+        context.warn(warning);
+    }
+    for (client, name) in fitted.clients.iter().zip(&fitted.input.clients) {
+        client.warnings.iter().for_each(|warning| context.warn(&format!("{name}: {warning}")));
+    }
+    if args.json {
+        return output::print_json(&fitted.to_json(&folder));
+    }
+    output::print(&text(&fitted, &folder))
+}
+
+/// Numbers of a sensitivity beyond this are left to the JSON.
+const MOST_NUMBERS: usize = 16;
+
+fn text(fitted: &Fitted, folder: &Folder) -> String {
+    let input = &fitted.input;
+    let features = fitted.names_of(&fitted.model.features);
+    let mut out = format!(
+        "{} clients · {} deployments · {} of {}\n  shape: {} ({})\n",
+        input.clients.len(),
+        input.names.len(),
+        fitted.response_name(),
+        features.join(", "),
+        fitted.model.shape.name(),
+        fitted.shape_reason(),
+    );
+    let header =
+        ["client", "of", "sensitivity", "± se", "low", "high", "df", "bracket", "location p"];
+    let header: Vec<String> = header.map(String::from).to_vec();
+    let mut rows = Vec::new();
+    for (client, name) in fitted.clients.iter().zip(&input.clients) {
+        let estimates = client.estimates();
+        for (at, estimate) in estimates.iter().enumerate().take(MOST_NUMBERS) {
+            let (low, high) = estimate.interval(fitted.confidence);
+            let first = at == 0;
+            let once = |text: String| if first { text } else { String::new() };
+            rows.push(vec![
+                once(name.clone()),
+                part(&features, fitted.model.shape, at),
+                short(estimate.value),
+                short(estimate.standard_error),
+                short(low),
+                short(high),
+                format!("{:.0}", estimate.degrees),
+                once(format!("{} to {}", short(client.bracket.low), short(client.bracket.high))),
+                once(match client.location {
+                    LocationTest::PValue(p) => short(p),
+                    LocationTest::Binary => "skipped".into(),
+                }),
+            ]);
+        }
+        if estimates.len() > MOST_NUMBERS {
+            let more = format!("… {} more with --json", estimates.len() - MOST_NUMBERS);
+            rows.push(vec![String::new(), more]);
+        }
+    }
+    out += &table(&header, &rows);
+    out += "  not identified:\n";
+    for what in &fitted.not_identified {
+        out += &format!("    - {what}\n");
+    }
+    let spec = folder.spec.display();
+    out + &format!("  wrote {spec}; now: fedback check {spec}\n")
+}
+
+/// Which number of a sensitivity it is.
+fn part(features: &[String], shape: Shape, at: usize) -> String {
+    match shape {
+        Shape::Scalar if features.len() == 1 => features[0].clone(),
+        Shape::Scalar => "all".into(),
+        Shape::Vector => features[at].clone(),
+        Shape::Matrix => {
+            format!("{} by {}", features[at / features.len()], features[at % features.len()])
+        }
+    }
+}
