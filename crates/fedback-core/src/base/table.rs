@@ -228,7 +228,7 @@ impl Table {
 
     /// Moves all rows of one client by the same vector.
     pub(super) fn translate(&mut self, client: usize, shift: &[f64]) {
-        let (from, to) = (self.starts[client], self.starts[client + 1]);
+        let (from, to) = (self.starts[client] as usize, self.starts[client + 1] as usize);
         for row in self.rows[from * self.dim..to * self.dim].chunks_exact_mut(self.dim) {
             row.iter_mut().zip(shift).for_each(|(value, shift)| *value += shift);
         }
