@@ -17,6 +17,7 @@ use nalgebra::DMatrix;
 
 pub use floor::Floor;
 use gradient_noise::Multiplicative;
+pub(crate) use gradient_noise::observation_noise;
 use second_moment::SecondMoment;
 
 use crate::spectrum;

@@ -159,3 +159,13 @@ fn row_covariance(
     mean /= count;
     square / count - &mean * mean.transpose()
 }
+
+/// Σ p_i trace S_i of single observations at `theta`.
+pub fn observation_noise(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> f64 {
+    let single = Protocol { batch: 1, ..*protocol };
+    if let Base::Gaussian(base) = &federation.base {
+        return base.dim as f64 * base.noise * base.noise;
+    }
+    let clients = (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0);
+    clients.map(|i| federation.weights[i] * covariance(federation, &single, i, theta).trace()).sum()
+}
