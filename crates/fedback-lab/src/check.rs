@@ -9,7 +9,7 @@ mod picture;
 pub mod trial;
 
 use fedback_core::federation::Federation;
-use fedback_theory::certificate::{Certificate, Confidence, Verdict, confidence};
+use fedback_theory::certificate::{Answer, Certificate, Confidence, Verdict, confidence};
 
 use crate::plan::Plan;
 use trial::Trial;
@@ -36,21 +36,25 @@ impl Check {
     /// Checks a plan; `stage` is told what is being done.
     pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Self {
         let (federation, protocol) = (&plan.federation, &plan.protocol);
-        let certificate =
+        let mut certificate =
             Certificate::of(federation, protocol, &plan.start, plan.spec.rounds.0, stage);
-        let (mut verdict, mut reason) =
-            (certificate.judgement.verdict, certificate.judgement.reason.clone());
         let mut tried = None;
-        if !federation.is_affine() && certificate.judgement.own_steps.answer.settles == Some(true) {
+        if !federation.is_affine() {
             stage("trying");
-            let trial = trial::of(plan, &certificate);
-            if let Some(why) = trial.as_ref().and_then(|trial| trial.objection.as_ref()) {
-                let small = certificate.judgement.small_steps.answer.settles == Some(true);
-                verdict = if small { Verdict::SettlesWithSmallSteps } else { Verdict::Unknown };
-                reason = format!("it should settle, but a trial run did not: {why}");
+            trial::of_named_steps(plan, &mut certificate);
+            if certificate.judgement.own_steps.answer.settles == Some(true) {
+                tried = trial::of(plan, &certificate);
             }
-            tried = trial;
         }
+        let judgement = &mut certificate.judgement;
+        if let Some(why) = tried.as_ref().and_then(|trial| trial.objection.as_ref()) {
+            judgement.own_steps.answer = Answer {
+                settles: None,
+                why: format!("it should settle, but a trial run did not: {why}"),
+            };
+        }
+        judgement.conclude(protocol, &certificate.stable);
+        let (verdict, reason) = (judgement.verdict, judgement.reason.clone());
         Check {
             certificate,
             verdict,

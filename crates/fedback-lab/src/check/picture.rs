@@ -11,9 +11,9 @@ use crate::figure::{Axis, Figure, Mark, Series};
 use crate::plan::Plan;
 
 /// Points of a curve.
-const POINTS: usize = 48;
+const POINTS: usize = 32;
 /// Factors beyond this are all alike.
-const HIGHEST: f64 = 2.0;
+const HIGHEST: f64 = 1.6;
 
 /// The factor of one plan over step sizes.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Curve {
     square: Vec<(f64, f64)>,
     /// The plan's own steps: the only one, or the first and the last.
     own: Vec<(f64, f64)>,
+    /// Where squared errors stop shrinking.
+    limit: Option<f64>,
 }
 
 impl Curve {
@@ -45,9 +47,13 @@ impl Curve {
         let around = own.iter().copied().chain(limit);
         let low = around.clone().fold(f64::INFINITY, f64::min);
         let high = around.fold(0.0, f64::max);
-        let (low, high) = (0.03 * low, 3.0 * high);
+        let (low, high) = (0.3 * low, 1.5 * high);
         let ratio = libm::pow(high / low, 1.0 / (POINTS - 1) as f64);
-        let sizes = (0..POINTS).map(|k| low * libm::pow(ratio, k as f64));
+        let mut sizes: Vec<f64> = (0..POINTS).map(|k| low * libm::pow(ratio, k as f64)).collect();
+        // The edge is steep: it is looked at more closely.
+        let edge = |limit: f64| (0..POINTS).map(move |k| limit * (0.3 + k as f64 / POINTS as f64));
+        sizes.extend(limit.into_iter().flat_map(edge));
+        sizes.sort_by(f64::total_cmp);
         let (mut mean, mut square) = (Vec::new(), Vec::new());
         for size in sizes {
             mean.extend(map.radius(size).filter(|r| *r <= HIGHEST).map(|r| (size, r)));
@@ -57,7 +63,7 @@ impl Curve {
             .into_iter()
             .map(|size| (size, factor(size).unwrap_or(HIGHEST).min(HIGHEST)))
             .collect();
-        Some(Curve { label, mean, square, own })
+        Some(Curve { label, mean, square, own, limit })
     }
 }
 
@@ -91,8 +97,12 @@ pub fn figure(title: &str, subtitle: &str, curves: &[Curve]) -> Figure {
             let mean = Series::line(name("mean errors"), colour + 1, curve.mean.clone());
             series.push(mean.with_mark(Mark::Dashed));
         }
-        let own = Series::line(name("the spec's own steps"), colour, curve.own.clone());
+        let own = Series::line(name("the spec's own steps"), colour + 2, curve.own.clone());
         series.push(own.with_mark(Mark::Dots));
+        if let Some(limit) = curve.limit.filter(|_| !several) {
+            let name = name("largest stable step");
+            series.push(Series::line(name, colour + 3, vec![(limit, 1.0)]).with_mark(Mark::Dots));
+        }
     }
     let edge = Series::line("1: errors stay", 7, vec![(low, 1.0), (high, 1.0)]);
     series.push(edge.with_mark(Mark::Dotted));

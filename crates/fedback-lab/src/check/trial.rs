@@ -2,10 +2,10 @@
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Round};
+use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
 use fedback_engine::simulate::Simulation;
-use fedback_theory::certificate::Certificate;
+use fedback_theory::certificate::{Answer, Certificate};
 
 use crate::plan::Plan;
 
@@ -29,6 +29,36 @@ pub struct Trial {
     pub objection: Option<String>,
 }
 
+/// How often named steps are halved before they are given up.
+const HALVINGS: usize = 6;
+
+/// Tries the constant step size that a certificate names, and halves what it names while that does not
+/// settle.
+pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
+    let Some(truth) = certificate.point() else { return };
+    let (point, scale) = (truth.point.theta.clone(), certificate.judgement.own_steps.scale);
+    let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
+    let small = &mut certificate.judgement.small_steps;
+    for _ in 0..HALVINGS {
+        let Some(size) = small.constant else { return };
+        let protocol = Protocol { step_size: StepSize::Constant(size), ..plan.protocol };
+        let affordable = EFFORT / cost_of_round(&plan.federation, &protocol);
+        let expected = 4.0 / (size * margin * protocol.local_steps as f64);
+        let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
+        let (federation, start) = (&plan.federation, &plan.start);
+        let trial = run(federation, &protocol, start, &point, rounds as u64, plan.seed());
+        let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
+        if trial.distance.is_some_and(|far| far <= allowed) {
+            return;
+        }
+        small.constant = Some(0.5 * size);
+        small.decaying = small.decaying.map(|(beta, gamma)| (beta, 2.0 * gamma));
+    }
+    (small.constant, small.decaying) = (None, None);
+    let why = "small steps lead to the stable point, but none were found that do so in a trial";
+    small.answer = Answer { settles: None, why: why.into() };
+}
+
 /// Tries the run of a plan whose certificate says that it settles at its first stable point.
 pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     let outlook = &certificate.judgement.own_steps;
@@ -39,7 +69,7 @@ pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
     let mut trial = run(federation, protocol, &plan.start, point, rounds as u64, plan.seed());
     // Halfway out again is too far; before the run is expected to be near, four scales are.
-    let allowed = if rounds >= expected { 0.5 * outlook.scale } else { 4.0 * outlook.scale };
+    let allowed = if rounds >= expected { 0.75 * outlook.scale } else { 4.0 * outlook.scale };
     trial.objection = match trial.distance {
         None => Some(format!("a model stopped being finite within {} rounds", trial.rounds)),
         Some(far) if far > allowed => {

@@ -30,6 +30,8 @@ pub(super) enum Ending {
         /// Rounds until then, about.
         rounds: f64,
     },
+    /// Nowhere: no stable point that is known attracts, and it keeps moving.
+    Wanders,
     /// Not known, with the reason.
     Lost(String),
 }
@@ -42,6 +44,8 @@ const CALM: f64 = 0.05;
 const ARRIVED: f64 = 0.02;
 /// The same for being near.
 const NEAR: f64 = 0.25;
+/// Rounds that are followed one by one.
+const MOST_ROUNDS: f64 = 50_000.0;
 /// Steps of the flow.
 const MOST_STEPS: usize = 400;
 
@@ -49,8 +53,10 @@ const MOST_STEPS: usize = 400;
 pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Ending {
     let mut walk = Walk::new(case, protocol);
     let cost = walk.cost_of_round();
-    let affordable = (case.effort / cost).max(8.0) as u64;
-    for round in 0..affordable {
+    let attracts = walk.scales.iter().any(Option::is_some);
+    let most = if attracts { MOST_ROUNDS } else { MOST_ROUNDS / 10.0 };
+    let affordable = (case.effort / cost).clamp(8.0, most) as u64;
+    for _ in 0..affordable {
         if walk.is_calm() {
             return walk.flow();
         }
@@ -63,9 +69,9 @@ pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Ending {
             let rounds = walk.near_since.unwrap_or(walk.rounds);
             return Ending::Reached { point, theta: walk.theta, rounds };
         }
-        if round + 1 == affordable {
-            break;
-        }
+    }
+    if !attracts && walk.is_moving() {
+        return Ending::Wanders;
     }
     Ending::Lost(format!(
         "the path without noise was followed for {} rounds and had not arrived",
@@ -103,8 +109,22 @@ impl<'a> Walk<'a> {
             case,
             protocol,
         };
+        walk.nudge();
         walk.slope = walk.steepest();
         walk
+    }
+
+    /// A start at a stable point that repels stays there without noise, and only without.
+    fn nudge(&mut self) {
+        let points = self.case.points.iter().zip(&self.scales);
+        let at = |theta: &[f64]| distance(&self.theta, theta) <= 1e-6 * (1.0 + size_of(theta));
+        if points.into_iter().any(|(point, scale)| scale.is_none() && at(&point.theta)) {
+            let aside = 1e-3 * (1.0 + size_of(&self.theta));
+            // Multiples of the golden ratio: a direction that no symmetry is likely to share.
+            for (j, theta) in self.theta.iter_mut().enumerate() {
+                *theta += aside * (((j + 1) as f64 * 0.618_034).fract() - 0.3);
+            }
+        }
     }
 
     /// The largest norm of a client's H_i + J_i, its objective's scale included, here and at the stable
@@ -232,8 +252,10 @@ impl<'a> Walk<'a> {
             let halves = implicit(federation, &theta, 0.5 * length)
                 .and_then(|half| implicit(federation, &half, 0.5 * length));
             let Some(halves) = halves else { break };
-            let scale = self.nearest().map_or(1.0, |(_, apart, scale)| apart.min(scale));
-            let error = (&halves - whole).norm() / scale;
+            // Long implicit steps are Newton's, which go to points that repel as well: the error is
+            // measured by the distance to the next stable point, whichever it is.
+            let apart = self.case.points.iter().map(|point| distance(&self.theta, &point.theta));
+            let error = (&halves - whole).norm() / apart.fold(f64::INFINITY, f64::min);
             if !error.is_finite() || error > 0.05 {
                 length *= 0.4;
                 if length * self.slope < 1e-9 {
@@ -250,7 +272,19 @@ impl<'a> Walk<'a> {
                 length *= 1.8;
             }
         }
-        Ending::Lost("the averaged gradient flow from the start was not followed to an end".into())
+        match self.scales.iter().all(Option::is_none) && self.is_moving() {
+            true => Ending::Wanders,
+            false => Ending::Lost(
+                "the averaged gradient flow from the start was not followed to an end".into(),
+            ),
+        }
+    }
+
+    /// Whether the averaged gradient is as large as far from any stable point.
+    fn is_moving(&self) -> bool {
+        let federation = self.case.federation;
+        let here = federation.mean_field(&self.theta, &self.theta).gradient.norm();
+        here > 1e-3 * self.slope * (1e-2 + size_of(&self.theta))
     }
 
     /// Rounds after which the steps since the flow began sum to `time`.
@@ -264,6 +298,10 @@ impl<'a> Walk<'a> {
             }
         }
     }
+}
+
+fn size_of(theta: &[f64]) -> f64 {
+    theta.iter().map(|t| t * t).sum::<f64>().sqrt()
 }
 
 /// (I/h + F′)⁻¹ F: one linearly implicit Euler step of length h.

@@ -3,8 +3,8 @@
 //! *Near* means a root mean squared distance of at most a quarter of the problem's own scale, which is
 //! √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient). A protocol *settles*
 //! where squared errors are bounded, get near and stay near: at a constant step size down to a floor
-//! whose size is known, at β/(t + γ) down to nothing. Getting near must not take more than a million
-//! rounds, nor lead more than a million scales away first.
+//! whose size is known and at most half of the scale, at β/(t + γ) down to nothing. Getting near must not take more than a million
+//! rounds, nor lead more than ten scales away first.
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
@@ -18,9 +18,13 @@ use crate::stable::StablePoint;
 /// Rounds after which an error that is not near yet is not called settling.
 pub const MOST_ROUNDS: f64 = 1e6;
 /// Scales that the error may grow to on its way.
-const MOST_GROWTH: f64 = 1e6;
+const MOST_GROWTH: f64 = 10.0;
 /// The share of the scale that is near.
 const NEAR: f64 = 0.25;
+/// The share of the scale that a constant step size may leave.
+const LARGEST_FLOOR: f64 = 0.5;
+/// Exact rounds that are looked at in any case.
+const LEAST_ROUNDS: u64 = 20;
 /// A radius closer to one than this is one.
 const ROUNDING: f64 = 1e-10;
 
@@ -73,10 +77,11 @@ pub(super) fn outlook(case: &Case<'_>, protocol: &Protocol) -> Outlook {
         return Outlook::new(None, "no stable point is known", f64::NAN);
     };
     let scale = scale(case, protocol, first);
-    if limit::rescales(case.federation, protocol) {
+    let constant = matches!(protocol.step_size, StepSize::Constant(_));
+    if limit::rescales(case.federation, protocol) && !constant {
         let why = "unequal weights without replacement, and models are averaged rather than \
                    updates (aggregate = \"iterates\"): every round multiplies the whole model by a \
-                   random number, at any step size; aggregate = \"deltas\" does not";
+                   random number, however small the steps; aggregate = \"deltas\" does not";
         return Outlook::new(Some(false), why, scale);
     }
     match case.federation.is_affine() {
@@ -149,7 +154,7 @@ fn constant(
     let level = libm::sqrt(bias * bias + floor.covariance.trace());
     let mut found = say(Some(true), String::new());
     found.floor = Some(level);
-    if level > NEAR * scale {
+    if level > LARGEST_FLOOR * scale {
         let why = format!(
             "at the constant step size {size} the error does not fall below {} ({} of it is bias): \
              that is not near the stable point",
@@ -158,7 +163,7 @@ fn constant(
         );
         return Outlook { answer: Answer { settles: Some(false), why }, ..found };
     }
-    let rounds = rounds_of_decay(start, NEAR * scale, level, square);
+    let rounds = rounds_of_decay(start, (NEAR * scale).max(1.2 * level), level, square);
     found.rounds = Some(rounds);
     if rounds > MOST_ROUNDS {
         let why = format!(
@@ -208,26 +213,24 @@ fn decaying(
     let e = protocol.local_steps as f64;
     let mut peak: f64 = distance(case.start, &point.theta);
     let mut now = peak;
-    let mut settled = None;
+    let mut settled = (now <= NEAR * scale).then_some(0.0);
     // A radius is expensive: it is asked for at rounds that grow geometrically.
-    let mut next_question = 0;
-    let mut round = 0;
-    let calm = loop {
-        if round >= next_question {
-            if shrinks(protocol.step_size.at(protocol.first_step(Round(round)))) {
-                break true;
-            }
+    let (mut calm, mut next_question, mut round) = (false, 0, 0);
+    loop {
+        if !calm && round >= next_question {
+            calm = shrinks(protocol.step_size.at(protocol.first_step(Round(round))));
             next_question = (round + 1).max((round as f64 * 1.1) as u64);
         }
-        if round >= affordable || !now.is_finite() {
-            break false;
+        let done = calm && settled.is_some() && round >= LEAST_ROUNDS;
+        if done || round >= affordable || !now.is_finite() {
+            break;
         }
         curve.advance();
         round += 1;
-        now = curve.moments().distance_sq.unwrap_or(f64::NAN).sqrt();
+        now = libm::sqrt(curve.moments().distance_sq.unwrap_or(f64::NAN));
         peak = peak.max(now);
         settled = if now <= NEAR * scale { settled.or(Some(round as f64)) } else { None };
-    };
+    }
     let mut found = say(Some(true), String::new());
     found.peak = Some(peak / scale);
     let grown = format!("the first steps are too large: the error grows to {} first", short(peak));
@@ -238,9 +241,10 @@ fn decaying(
         let why = format!("{grown}, and after {round} rounds steps are still too large to tell");
         return Outlook { answer: Answer { settles: None, why }, ..found };
     }
-    // From here on every round contracts, at last like (t + γ)^(−β margin).
+    // From here on every round contracts, at last like (t + γ)^(−β margin), and noise like its root.
     let step = round as f64 * e;
-    let slow = libm::pow((now / (NEAR * scale)).max(1.0), 1.0 / (beta * margin));
+    let power = (beta * margin).min(0.5);
+    let slow = libm::pow((now / (NEAR * scale)).max(1.0), 1.0 / power);
     let rounds = settled.unwrap_or(((step + gamma) * slow - gamma) / e);
     found.rounds = Some(rounds);
     if rounds.is_nan() || rounds > MOST_ROUNDS {
@@ -278,6 +282,10 @@ fn general(case: &Case<'_>, protocol: &Protocol) -> Outlook {
             );
             return Outlook::new(Some(false), why, anywhere);
         }
+        Ending::Wanders => {
+            let why = "without noise the rounds keep moving: no stable point attracts them";
+            return Outlook::new(Some(false), why, anywhere);
+        }
         Ending::Lost(why) => return Outlook::new(None, why, anywhere),
     };
     let point = &case.points[index];
@@ -289,7 +297,8 @@ fn general(case: &Case<'_>, protocol: &Protocol) -> Outlook {
 /// What a run does that is at the point already.
 pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -> Outlook {
     let scale = scale(case, protocol, point);
-    if limit::rescales(case.federation, protocol) {
+    let constant_steps = matches!(protocol.step_size, StepSize::Constant(_));
+    if limit::rescales(case.federation, protocol) && !constant_steps {
         return Outlook::new(Some(false), "models of unequal weights are averaged", scale);
     }
     let Some(map) = RoundMap::thorough(case.federation, protocol, &point.theta) else {
@@ -390,7 +399,16 @@ pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 
-/// A number to four digits, for sentences.
+/// A number to four significant digits, for sentences.
 pub(super) fn short(number: f64) -> String {
-    crate::bounds::short(number)
+    let size = number.abs();
+    if !(1e-3..1e6).contains(&size) && size != 0.0 {
+        return format!("{number:.3e}");
+    }
+    let exponent = if size == 0.0 { 0.0 } else { libm::floor(libm::log10(size)) };
+    let text = format!("{number:.digits$}", digits = (3.0 - exponent).max(0.0) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
 }

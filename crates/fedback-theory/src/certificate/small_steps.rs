@@ -1,6 +1,6 @@
 //! Step sizes at which P-FedAvg settles, where there are any.
 
-use fedback_core::protocol::{Protocol, StepSize};
+use fedback_core::protocol::{Aggregate, Protocol, StepSize};
 
 use super::Answer;
 use super::mean_path::{self, Ending};
@@ -45,7 +45,8 @@ impl SmallSteps {
 /// Where small steps lead, without naming any.
 pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     if limit::rescales(case.federation, protocol) {
-        let why = "averaging models of unequal weights rescales them at random, at any step size";
+        let why = "averaging models of unequal weights rescales them at random, the worse the \
+                   smaller the steps";
         return SmallSteps::new(Some(false), why);
     }
     let index = match case.federation.is_affine() {
@@ -54,6 +55,10 @@ pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
             Ending::Reached { point, .. } => point,
             Ending::Escaped { .. } => {
                 let why = "small steps from this start run away without noise";
+                return SmallSteps::new(Some(false), why);
+            }
+            Ending::Wanders => {
+                let why = "small steps keep moving without noise: no stable point attracts them";
                 return SmallSteps::new(Some(false), why);
             }
             Ending::Lost(why) => return SmallSteps::new(None, why),
@@ -72,6 +77,9 @@ pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
 
 /// Where small steps lead, how small they must be, and some that are.
 pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+    if limit::rescales(case.federation, protocol) {
+        return despite_rescaling(case, protocol);
+    }
     let mut found = direction(case, protocol);
     let (Some(true), Some(index)) = (found.answer.settles, found.point) else { return found };
     let point = &case.points[index];
@@ -84,7 +92,9 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
         let Outlook { answer, slow, .. } = outlook(case, &Protocol { step_size, ..*protocol });
         answer.settles == Some(true) || slow
     };
-    let mut size = rounded_down(0.5 * found.largest.unwrap_or(0.0));
+    // Half of the limit where moments are exact; further from it where they are linearised.
+    let share = if case.federation.is_affine() { 0.5 } else { 0.2 };
+    let mut size = rounded_down(share * found.largest.unwrap_or(0.0));
     for _ in 0..HALVINGS {
         if size.is_nan() || size <= 0.0 {
             break;
@@ -106,6 +116,30 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     if found.constant.is_none() && found.decaying.is_none() {
         let why = "small steps lead to the stable point, but none were found that are certain to";
         found.answer = Answer { settles: None, why: why.into() };
+    }
+    found
+}
+
+/// Averaged models: only steps that contract faster than the averaging scatters can do.
+fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+    let mut found = direction(case, protocol);
+    let deltas = Protocol { aggregate: Aggregate::Deltas, ..*protocol };
+    let toward = direction(case, &deltas);
+    let (Some(true), Some(index)) = (toward.answer.settles, toward.point) else { return found };
+    let map = RoundMap::new(case.federation, &deltas, &case.points[index].theta);
+    let mut size = map.and_then(|map| map.largest_step_in_mean_square()).unwrap_or(f64::NAN);
+    for _ in 0..8 {
+        size = rounded_down(0.5 * size);
+        let step_size = StepSize::Constant(size);
+        if size > 0.0
+            && outlook(case, &Protocol { step_size, ..*protocol }).answer.settles == Some(true)
+        {
+            let why = "steps that are not too small contract faster than the averaging of models \
+                       of unequal weights scatters";
+            found.answer = Answer { settles: Some(true), why: why.into() };
+            (found.point, found.constant) = (Some(index), Some(size));
+            break;
+        }
     }
     found
 }

@@ -109,19 +109,36 @@ pub(super) fn combine(
     own_steps: Outlook,
     small_steps: SmallSteps,
 ) -> Judgement {
-    let (own, small) = (own_steps.answer.settles, small_steps.answer.settles);
-    let nowhere = report.points.is_empty();
-    let verdict = match (minimisation.settles, own, small) {
-        (Some(true), Some(true), _) if !nowhere => Verdict::Settles,
-        (_, Some(true), _) | (_, _, Some(true)) if !nowhere => Verdict::SettlesWithSmallSteps,
-        // Where there is no stable point there is nothing to settle at.
-        (_, _, Some(false)) if nowhere => Verdict::DoesNotSettle,
-        (Some(true), Some(false), Some(false)) => Verdict::MinimisationOnly,
-        (Some(false), Some(false), Some(false)) => Verdict::DoesNotSettle,
-        _ => Verdict::Unknown,
-    };
-    let reason = reason(verdict, protocol, &minimisation, &own_steps, &small_steps, nowhere);
-    Judgement { verdict, reason, minimisation, own_steps, small_steps }
+    let (verdict, reason) = (Verdict::Unknown, String::new());
+    let mut judgement = Judgement { verdict, reason, minimisation, own_steps, small_steps };
+    judgement.conclude(protocol, report);
+    judgement
+}
+
+impl Judgement {
+    /// Draws the verdict from the answers. To be called again where an answer was changed, for example
+    /// because a simulation spoke against it.
+    pub fn conclude(&mut self, protocol: &Protocol, report: &StableReport) {
+        let nowhere = report.points.is_empty();
+        let (own, small) = (self.own_steps.answer.settles, self.small_steps.answer.settles);
+        self.verdict = match (self.minimisation.settles, own, small) {
+            (Some(true), Some(true), _) if !nowhere => Verdict::Settles,
+            (_, Some(true), _) | (_, _, Some(true)) if !nowhere => Verdict::SettlesWithSmallSteps,
+            // Where there is no stable point there is nothing to settle at.
+            (_, _, Some(false)) if nowhere => Verdict::DoesNotSettle,
+            (Some(true), Some(false), Some(false)) => Verdict::MinimisationOnly,
+            (Some(false), Some(false), Some(false)) => Verdict::DoesNotSettle,
+            _ => Verdict::Unknown,
+        };
+        self.reason = reason(
+            self.verdict,
+            protocol,
+            &self.minimisation,
+            &self.own_steps,
+            &self.small_steps,
+            nowhere,
+        );
+    }
 }
 
 fn reason(

@@ -3,7 +3,8 @@
 //!
 //! Near θ a client's local steps are x ↦ B_k x + d_k with noise of covariance Q_k. The mean of a round
 //! has the fixed point b = (I − B̄)⁻¹ Σ E(c_k) d_k, the bias of E local steps; around it the covariance
-//! solves Y = T(Y) + Cov(Σ c_k δ_k) + Σ E(c_k²) Q_k with δ_k = D_k b + d_k. Exact where the problem is
+//! solves Y = T(Y) + Cov(Σ c_k δ_k) + Σ E(c_k²) Q_k with δ_k = D_k b + d_k (and θ + b added where models
+//! are averaged whose coefficients do not sum to one). Exact where the problem is
 //! affine, to first order in the step size otherwise.
 
 use fedback_core::federation::Federation;
@@ -39,7 +40,7 @@ impl RoundMap {
         theta: &[f64],
         size: f64,
     ) -> Option<Floor> {
-        if self.rescales || self.mean_square_radius(size)? >= 1.0 {
+        if self.mean_square_radius(size)? >= 1.0 {
             return None;
         }
         let dim = self.dim;
@@ -59,10 +60,15 @@ impl RoundMap {
             .map(|(client, d)| d * client.expected)
             .sum::<DVector<_>>();
         let bias = (&identity - self.gain(size)).lu().solve(&drift)?;
-        let mut source = DMatrix::zeros(dim, dim);
+        // Where models and not updates are averaged, what varies is measured from zero.
+        let origin = match self.rescales {
+            true => DVector::from_column_slice(theta) + &bias,
+            false => DVector::zeros(dim),
+        };
+        let mut source = &origin * origin.transpose() * self.pairs;
         for (client, drift) in self.clients.iter().zip(&drifts) {
             let own = size * client.scale;
-            let moved = (self.local(client, own) - &identity) * &bias + drift;
+            let moved = (self.local(client, own) - &identity) * &bias + drift + &origin;
             source += &moved * moved.transpose() * client.choice;
             let noise = gradient_noise::covariance(federation, protocol, client.number, theta);
             let noise = match &client.noise {
@@ -113,6 +119,7 @@ impl RoundMap {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RoundMap;
     use super::super::tests::Problem;
     use crate::exact::ExactCurve;
     use crate::stable::stable_points;
@@ -130,17 +137,20 @@ mod tests {
             local_steps: 4,
             ..Problem::default()
         };
+        let (deltas, iterates) = (Aggregate::Deltas, Aggregate::Iterates);
         let schemes = [
-            (Scheme::Full, false),
-            (Scheme::WithReplacement { cohort: 2 }, false),
-            (Scheme::WithoutReplacement { cohort: 2 }, false),
-            (Scheme::WithoutReplacement { cohort: 2 }, true),
+            (Scheme::Full, false, deltas),
+            (Scheme::WithReplacement { cohort: 2 }, false, deltas),
+            (Scheme::WithoutReplacement { cohort: 2 }, false, deltas),
+            (Scheme::WithoutReplacement { cohort: 2 }, false, iterates),
+            (Scheme::WithoutReplacement { cohort: 2 }, true, deltas),
         ];
-        for (scheme, scale_objectives) in schemes {
+        for (scheme, scale_objectives, aggregate) in schemes {
             for deploy in [Deploy::Step, Deploy::Round] {
                 let problem = Problem { scheme, deploy, scale_objectives, ..problem.clone() };
-                let (federation, map) = (problem.federation(), problem.map());
-                let protocol = Protocol { aggregate: Aggregate::Deltas, ..problem.protocol() };
+                let federation = problem.federation();
+                let protocol = Protocol { aggregate, ..problem.protocol() };
+                let map = RoundMap::new(&federation, &protocol, &[0.0, 0.0]).unwrap();
                 let point = stable_points(&federation, &[0.0, 0.0]).points.remove(0).theta;
                 let size = 0.2;
                 let floor = map.floor(&federation, &protocol, &point, size).unwrap();

@@ -93,7 +93,7 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     };
     let about = match (own.answer.settles, own.rounds) {
         (Some(true), Some(rounds)) => {
-            format!(", near after about {} rounds", short(rounds.ceil()))
+            format!(", near after about {} rounds", rounds.ceil())
         }
         _ => String::new(),
     };
