@@ -84,7 +84,9 @@ fn verify(plan: &Plan, check: &Check) -> Outcome {
             let found = distances(plan, &plan.protocol, point, rounds);
             let small = Protocol { step_size: StepSize::Constant(1e-3), ..plan.protocol };
             let slowly = distances(plan, &small, point, rounds);
-            match found[2] < 0.25 * start || slowly[2] < 0.25 * start {
+            // Decaying steps may rest beside the point for long while they are large.
+            let constant = matches!(plan.protocol.step_size, StepSize::Constant(_));
+            match (constant && found[2] < 0.25 * start) || slowly[2] < 0.25 * start {
                 true => Outcome::Wrong(format!("{start} -> {found:?}, small steps {slowly:?}")),
                 false => Outcome::Held,
             }
@@ -100,7 +102,7 @@ fn settles(plan: &Plan, protocol: &Protocol, check: &Check, expected: Option<f64
     let rounds = wanted.min(affordable(plan));
     let found = distances(plan, protocol, point, rounds as u64);
     // Before it is expected to be near, it must only be bounded.
-    let allowed = if rounds >= wanted { 0.65 * scale } else { 2.0 * scale };
+    let allowed = if rounds >= wanted { 0.75 * scale } else { 2.0 * scale };
     match found.iter().all(|far| *far <= allowed) {
         true if rounds >= wanted => Outcome::Held,
         true => Outcome::Undecided,

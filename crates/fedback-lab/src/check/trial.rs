@@ -10,7 +10,7 @@ use fedback_theory::certificate::{Answer, Certificate};
 use crate::plan::Plan;
 
 /// Repetitions.
-const REPETITIONS: usize = 8;
+const REPETITIONS: usize = 32;
 /// Numbers that a trial touches.
 const EFFORT: f64 = 2e8;
 /// Rounds beyond which a trial shows nothing new.

@@ -3,7 +3,7 @@
 //! *Near* means a root mean squared distance of at most a quarter of the problem's own scale, which is
 //! √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient). A protocol *settles*
 //! where squared errors are bounded, get near and stay near: at a constant step size down to a floor
-//! whose size is known and at most half of the scale, at β/(t + γ) down to nothing. Getting near must not take more than a million
+//! whose size is known and at most two fifths of the scale, at β/(t + γ) down to nothing. Getting near must not take more than a million
 //! rounds, nor lead more than ten scales away first.
 
 use fedback_core::federation::Federation;
@@ -22,7 +22,9 @@ const MOST_GROWTH: f64 = 10.0;
 /// The share of the scale that is near.
 const NEAR: f64 = 0.25;
 /// The share of the scale that a constant step size may leave.
-const LARGEST_FLOOR: f64 = 0.5;
+const LARGEST_FLOOR: f64 = 0.4;
+/// What a round may multiply squared errors with on the way to a stable point.
+const LARGEST_ON_THE_WAY: f64 = 1.05;
 /// Exact rounds that are looked at in any case.
 const LEAST_ROUNDS: u64 = 20;
 /// A radius closer to one than this is one.
@@ -58,6 +60,11 @@ pub struct Outlook {
 }
 
 impl Outlook {
+    /// Whether what is left in the long run, if anything, is near.
+    pub(super) fn ends_near(&self) -> bool {
+        self.floor.is_none_or(|floor| floor <= NEAR * self.scale)
+    }
+
     fn new(settles: Option<bool>, why: impl Into<String>, scale: f64) -> Self {
         Outlook {
             answer: Answer { settles, why: why.into() },
@@ -330,6 +337,9 @@ fn local(
         }
         return found;
     }
+    if let Err(why) = on_the_way(case, protocol, end, first) {
+        return Outlook { answer: Answer { settles: None, why }, ..found };
+    }
     if let Some(floor) = map.floor(case.federation, protocol, end, first)
         && let Err(why) = robust(case, protocol, point, end, &floor, first)
     {
@@ -347,6 +357,25 @@ fn local(
         return Outlook { answer: Answer { settles: None, why }, slow: true, ..found };
     }
     found
+}
+
+/// Whether noise stays small between the start and the end: rounds of the first step size hardly
+/// expand at the start, nor halfway.
+fn on_the_way(case: &Case<'_>, protocol: &Protocol, end: &[f64], size: f64) -> Result<(), String> {
+    for share in [0.0, 0.5] {
+        let between = case.start.iter().zip(end).map(|(a, b)| a + share * (b - a));
+        let between: Vec<f64> = between.collect();
+        let radius = RoundMap::thorough(case.federation, protocol, &between)
+            .and_then(|map| map.mean_square_radius(size));
+        if radius.is_none_or(|radius| radius > LARGEST_ON_THE_WAY) {
+            return Err(format!(
+                "on the way from the start a round of the step size {size} multiplies squared errors \
+                 by {}",
+                short(radius.unwrap_or(f64::NAN))
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Axes of the cloud that are looked along.

@@ -4,7 +4,7 @@ use fedback_core::protocol::{Aggregate, Protocol, StepSize};
 
 use super::Answer;
 use super::mean_path::{self, Ending};
-use super::outlook::{Case, Outlook, outlook};
+use super::outlook::{Case, outlook};
 use crate::limit::{self, RoundMap};
 
 /// How often steps are halved before giving up.
@@ -89,8 +89,8 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
         found.largest = map.largest_step_in_mean_square();
     }
     let works = |step_size: StepSize| {
-        let Outlook { answer, slow, .. } = outlook(case, &Protocol { step_size, ..*protocol });
-        answer.settles == Some(true) || slow
+        let found = outlook(case, &Protocol { step_size, ..*protocol });
+        (found.answer.settles == Some(true) || found.slow) && found.ends_near()
     };
     // Half of the limit where moments are exact; further from it where they are linearised.
     let share = if case.federation.is_affine() { 0.5 } else { 0.2 };
