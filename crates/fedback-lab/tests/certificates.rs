@@ -116,7 +116,7 @@ fn number(variable: &str) -> Option<u64> {
 
 #[test]
 fn settles_is_never_wrong() {
-    let count = number("FEDBACK_CERTIFICATES").unwrap_or(240);
+    let count = number("FEDBACK_CERTIFICATES").unwrap_or(60);
     let from = number("FEDBACK_CERTIFICATES_FROM").unwrap_or(0);
     let results: Vec<(u64, Check, Outcome)> = (from..from + count)
         .into_par_iter()
