@@ -2,11 +2,12 @@
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
 //! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
-//! [`bounds`] are what theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
-//! [`fit`] makes a spec of what was observed.
+//! [`bounds`] are what theory says of the same plan, [`check`] is its verdict; [`chart`] puts runs and
+//! theory side by side in a [`figure`]. [`fit`] makes a spec of what was observed.
 
 pub mod bounds;
 pub mod chart;
+pub mod check;
 pub mod credit;
 mod draw;
 pub mod error;

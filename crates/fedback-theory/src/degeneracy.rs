@@ -26,8 +26,19 @@ pub struct Degeneracy {
     pub stable_minus_static_features: Option<f64>,
     /// |θ^PS − θ^PO|, where both exist.
     pub stable_minus_optimal: Option<f64>,
+    /// Whether nothing here is performative: nothing reacts, the intercept absorbs the reaction, or the
+    /// three points are one to a hundredth.
+    pub degenerate: bool,
     /// In one sentence.
     pub words: String,
+}
+
+impl Degeneracy {
+    /// Whether the stable point is close to the static one, but for the intercept, and to the optimal.
+    fn is_small(&self, size: f64) -> bool {
+        let small = |distance: Option<f64>| distance.is_some_and(|d| d <= SMALL * size);
+        small(self.stable_minus_static_features) && small(self.stable_minus_optimal)
+    }
 }
 
 /// Distances below this share of |θ^PS| are called small.
@@ -60,10 +71,13 @@ pub fn of_points(
         stable_minus_static: apart(fixed, federation.dim()),
         stable_minus_static_features: apart(fixed, features),
         stable_minus_optimal: apart(optimal, federation.dim()),
+        degenerate: false,
         words: String::new(),
     };
     let size = stable.map_or(0.0, |theta| distance(theta, &vec![0.0; theta.len()]));
-    found.words = words(&found, reacts(federation), size);
+    let reacts = reacts(federation);
+    found.degenerate = !reacts || found.absorbed || found.is_small(size);
+    found.words = words(&found, reacts, size);
     found
 }
 
@@ -107,7 +121,7 @@ fn words(found: &Degeneracy, reacts: bool, size: f64) -> String {
     };
     let share = |distance: f64| format!("{:.2} % of |θ^PS|", 100.0 * distance / size);
     let (from_static, from_optimal) = (share(fixed), share(optimal));
-    match fixed <= SMALL * size && optimal <= SMALL * size {
+    match found.is_small(size) {
         true => format!(
             "the reaction hardly matters: but for the intercept the stable point is {from_static} \
              from the static one, and {from_optimal} from the optimal one"

@@ -4,12 +4,13 @@
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
 //! to which errors shrink, [`asymptotic`] the law of large t, [`bounds`] the paper's theorems as
 //! numbers, from the [`constants`] of its assumptions, [`degeneracy`] whether a reaction matters at
-//! all. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
+//! all; [`certificate`] puts them together into a verdict. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
 pub mod alternative;
 pub mod asymptotic;
 pub mod bounds;
+pub mod certificate;
 pub mod constants;
 pub mod degeneracy;
 pub mod exact;

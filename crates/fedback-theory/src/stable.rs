@@ -80,6 +80,8 @@ pub struct StableReport {
     /// Where there is no stable point but the derivatives are the same everywhere: the radius and
     /// the margin all the same.
     pub everywhere: Option<Spectra>,
+    /// Whether there is a whole line of stable points, of which none is listed.
+    pub line: bool,
 }
 
 /// A singular value this small against the size of the responses is zero.
@@ -170,13 +172,14 @@ fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport
             stability: Stability::Unknown,
             reason: Some(reason.into()),
             everywhere: Some(spectra),
+            line: false,
         };
     }
     let (minimisation_radius, gradient_margin) = spectra;
     let iterations = 1;
     let point = StablePoint { theta, residual, iterations, minimisation_radius, gradient_margin };
     let (stability, reason) = judge(std::slice::from_ref(&point));
-    StableReport { points: vec![point], stability, reason, everywhere: None }
+    StableReport { points: vec![point], stability, reason, everywhere: None, line: false }
 }
 
 fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
@@ -196,6 +199,7 @@ fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
         stability: Stability::None,
         reason: Some(reason.into()),
         everywhere: Some(spectra),
+        line: consistent,
     }
 }
 
@@ -219,7 +223,7 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     if !points.is_empty() && !converged && reason.is_none() {
         reason = Some("repeated minimisation does not converge from zeros".into());
     }
-    StableReport { points, stability, reason, everywhere: None }
+    StableReport { points, stability, reason, everywhere: None, line: false }
 }
 
 /// Keeps a point that is not known yet.
@@ -285,6 +289,11 @@ fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {
         (several, own) => several.or(own),
     };
     (stability, reason)
+}
+
+/// The stable point that Newton's method finds from a point close to it.
+pub(crate) fn stable_point_near(federation: &Federation, theta: &[f64]) -> Option<StablePoint> {
+    search(federation, theta, f64::INFINITY)
 }
 
 /// Along the gradient flow: where P-FedAvg with small steps goes.

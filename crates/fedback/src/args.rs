@@ -32,6 +32,8 @@ pub enum Command {
     Exact(SpecArgs),
     /// Where retraining settles, and the best that could be had
     Solve(SpecArgs),
+    /// Will retraining settle, where, how bad is that place, and who drives it
+    Check(CheckArgs),
     /// The paper's theorems as numbers, as printed and as corrected
     Bounds(BoundsArgs),
     /// How clients react, estimated from data collected under several deployed models
@@ -64,6 +66,15 @@ pub struct SpecArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    /// Draw what a round multiplies errors with, over the step size, as an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub figure: Option<PathBuf>,
 }
 
 #[derive(Args)]

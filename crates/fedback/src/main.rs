@@ -35,6 +35,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Run(args)) => command::run::run(&context, args),
         Some(Command::Exact(args)) => command::exact::run(&context, args),
         Some(Command::Solve(args)) => command::solve::run(args),
+        Some(Command::Check(args)) => command::check::run(&context, args),
         Some(Command::Bounds(args)) => command::bounds::run(args),
         Some(Command::Fit(args)) => command::fit::run(&context, args),
         Some(Command::Runs(args)) => command::runs::run(&context, args),

@@ -16,11 +16,7 @@ pub struct Progress {
 impl Progress {
     /// A bar with a label, invisible where nobody looks.
     pub fn new(label: &str, quiet: bool) -> Self {
-        let target = match quiet || !std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr_with_hz(10),
-        };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let bar = ProgressBar::with_draw_target(Some(0), target(quiet));
         let template = "{msg} {bar:30} {human_pos}/{human_len} rounds · {rate} · {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
             let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
@@ -46,5 +42,41 @@ impl Sink for Progress {
             Event::Record { .. } | Event::Checkpoint(_) => {}
         }
         Ok(())
+    }
+}
+
+/// The stage of something without rounds: a spinner with words, on a terminal only.
+pub struct Stages {
+    bar: ProgressBar,
+    label: String,
+}
+
+impl Stages {
+    /// A spinner with a label, invisible where nobody looks.
+    pub fn new(label: &str, quiet: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(None, target(quiet));
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} · {elapsed}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(std::time::Duration::from_millis(120));
+        Stages { bar, label: label.into() }
+    }
+
+    /// Says what is being done.
+    pub fn now(&self, stage: &str) {
+        self.bar.set_message(format!("{}: {stage}", self.label));
+    }
+}
+
+impl Drop for Stages {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn target(quiet: bool) -> ProgressDrawTarget {
+    match quiet || !std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::hidden(),
+        false => ProgressDrawTarget::stderr_with_hz(10),
     }
 }

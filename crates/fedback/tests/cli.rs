@@ -587,6 +587,7 @@ fn reports_are_what_they_were() {
         masked(&["run", "spec.toml"]),
         masked(&["exact", "spec.toml"]),
         masked(&["solve", "spec.toml"]),
+        masked(&["check", "spec.toml"]),
         masked(&["export", "1", "--format", "csv"]),
     ];
     insta::assert_snapshot!(pages.join("\n\n"));

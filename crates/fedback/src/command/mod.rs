@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod bounds;
+pub mod check;
 pub mod compare;
 pub mod data;
 pub mod exact;

@@ -123,6 +123,8 @@ fn every_field_of_json_is_documented() {
         fedback(folder, &with(&["exact", "gaussian.toml"], &[])),
         fedback(folder, &with(&["solve", "gaussian.toml"], &[])),
         fedback(folder, &with(&["solve", "banks.toml"], &sweep)),
+        fedback(folder, &with(&["check", "gaussian.toml"], &[])),
+        fedback(folder, &with(&["check", "banks.toml"], &sweep)),
         fedback(folder, &with(&["bounds", "gaussian.toml"], &[])),
         fedback(folder, &with(&["bounds", "banks.toml"], &sweep)),
     ];

@@ -1,0 +1,124 @@
+//! A run tried out: a few seeded repetitions, as long as a second or so allows.
+
+use fedback_core::base::Base;
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Protocol, Round, StepSize};
+use fedback_core::stream::Seed;
+use fedback_engine::simulate::Simulation;
+use fedback_theory::certificate::{Answer, Certificate};
+
+use crate::plan::Plan;
+
+/// Repetitions.
+const REPETITIONS: usize = 32;
+/// Numbers that a trial touches.
+const EFFORT: f64 = 2e8;
+/// Rounds beyond which a trial shows nothing new.
+const MOST_ROUNDS: f64 = 20_000.0;
+
+/// What repetitions of the run did.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Seeded repeats.
+    pub repetitions: usize,
+    /// Rounds that were run.
+    pub rounds: u64,
+    /// √ of the mean squared distance to the stable point at the end; none where one failed.
+    pub distance: Option<f64>,
+    /// What speaks against settling.
+    pub objection: Option<String>,
+}
+
+/// How often named steps are halved before they are given up.
+const HALVINGS: usize = 6;
+
+/// Tries the constant step size that a certificate names, and halves what it names while that does not
+/// settle.
+pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
+    let Some(truth) = certificate.point() else { return };
+    let (point, scale) = (truth.point.theta.clone(), certificate.judgement.own_steps.scale);
+    let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
+    let small = &mut certificate.judgement.small_steps;
+    for _ in 0..HALVINGS {
+        let Some(size) = small.constant else { return };
+        let protocol = Protocol { step_size: StepSize::Constant(size), ..plan.protocol };
+        let affordable = EFFORT / cost_of_round(&plan.federation, &protocol);
+        let expected = 4.0 / (size * margin * protocol.local_steps as f64);
+        let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
+        let (federation, start) = (&plan.federation, &plan.start);
+        let trial = run(federation, &protocol, start, &point, rounds as u64, plan.seed());
+        let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
+        if trial.distance.is_some_and(|far| far <= allowed) {
+            return;
+        }
+        small.constant = Some(0.5 * size);
+        small.decaying = small.decaying.map(|(beta, gamma)| (beta, 2.0 * gamma));
+    }
+    (small.constant, small.decaying) = (None, None);
+    let why = "small steps lead to the stable point, but none were found that do so in a trial";
+    small.answer = Answer { settles: None, why: why.into() };
+}
+
+/// Tries the run of a plan whose certificate says that it settles at its first stable point.
+pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
+    let outlook = &certificate.judgement.own_steps;
+    let point = &certificate.point()?.point.theta;
+    let (federation, protocol) = (&plan.federation, &plan.protocol);
+    let affordable = EFFORT / cost_of_round(federation, protocol);
+    let expected = outlook.rounds.unwrap_or(0.0);
+    let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
+    let mut trial = run(federation, protocol, &plan.start, point, rounds as u64, plan.seed());
+    // Halfway out again is too far; before the run is expected to be near, four scales are.
+    let allowed = if rounds >= expected { 0.75 * outlook.scale } else { 4.0 * outlook.scale };
+    trial.objection = match trial.distance {
+        None => Some(format!("a model stopped being finite within {} rounds", trial.rounds)),
+        Some(far) if far > allowed => {
+            Some(format!("after {} rounds the error is {far:.4}", trial.rounds))
+        }
+        Some(_) => None,
+    };
+    Some(trial)
+}
+
+/// Repetitions of a protocol from `start`, and how far from `point` they end.
+pub fn run(
+    federation: &Federation,
+    protocol: &Protocol,
+    start: &[f64],
+    point: &[f64],
+    rounds: u64,
+    seed: Seed,
+) -> Trial {
+    let starts = start.repeat(REPETITIONS);
+    let weights = federation.weights.as_slice().into();
+    let mut simulation =
+        Simulation::new(federation, *protocol, weights, seed, Round(0), &starts, &[]);
+    // The built-in populations are in memory: their work does not fail.
+    let worked = simulation.advance(Round(rounds), false).is_ok();
+    let failed = !worked || simulation.repetitions().any(|repetition| repetition.failed.is_some());
+    let square =
+        |theta: &[f64]| theta.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+    let total: f64 = simulation.repetitions().map(|repetition| square(&repetition.theta)).sum();
+    let distance = (total / REPETITIONS as f64).sqrt();
+    Trial {
+        repetitions: REPETITIONS,
+        rounds,
+        distance: (!failed && distance.is_finite()).then_some(distance),
+        objection: None,
+    }
+}
+
+/// Numbers that one round of all repetitions touches.
+fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
+    use fedback_core::protocol::Scheme;
+    let working = match protocol.scheme {
+        Scheme::Full => federation.clients(),
+        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
+    };
+    let each = match federation.base {
+        Base::Gaussian(_) => 1.0,
+        Base::Table(_) => protocol.batch as f64,
+    };
+    let steps = (working * protocol.local_steps * REPETITIONS) as f64;
+    steps * each * (federation.dim() as f64 + 10.0)
+}

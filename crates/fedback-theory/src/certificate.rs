@@ -1,0 +1,171 @@
+//! A stability certificate: will retraining settle, where, how bad is that place, and who drives it?
+//!
+//! [`Certificate::of`] puts together what the other modules know of one problem under one protocol, and
+//! judges it. The verdict is about two ways of retraining: repeated minimisation, θ ← argmin f(·; θ), and
+//! P-FedAvg with the protocol's own step sizes from its own start. *Settles* is never said on a local
+//! condition alone: squared errors must be bounded along the whole way, get near the stable point
+//! and stay there ([`Outlook`] says what near is). Affine problems are judged by exact moments and are
+//! free of approximation. Otherwise the noise-free path is followed from the start, and noise is
+//! linearised where the path ends, the growth of batch noise with the error included; what is neglected
+//! there is noise on the way, and anything that noise does beyond four standard deviations.
+
+mod approximation;
+mod assumptions;
+mod clients;
+mod confidence;
+mod local;
+mod mean_path;
+mod minimisation;
+mod outlook;
+mod small_steps;
+mod verdict;
+
+use fedback_core::federation::Federation;
+use fedback_core::protocol::Protocol;
+
+pub use approximation::Approximation;
+pub use assumptions::Assumptions;
+pub use clients::{ClientPart, Clients, Without};
+pub use confidence::{Confidence, confidence};
+pub use local::{Bias, LocalTruth};
+pub use outlook::Outlook;
+pub use small_steps::SmallSteps;
+pub use verdict::{Answer, Judgement, Verdict};
+
+use crate::constants::Constants;
+use crate::degeneracy::{self, Degeneracy};
+use crate::optimal::{OptimalPoint, optimal_point};
+use crate::stable::{StableReport, stable_points};
+use outlook::Case;
+
+/// Numbers that following a path may touch.
+const EFFORT: f64 = 3e7;
+
+/// All that is certified of one problem under one protocol.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The verdict and the answers it rests on.
+    pub judgement: Judgement,
+    /// The stable points, the one that the run is about first.
+    pub stable: StableReport,
+    /// The local truth at each of them, in the same order.
+    pub points: Vec<LocalTruth>,
+    /// The optimal point.
+    pub optimal: Option<OptimalPoint>,
+    /// The constants of the paper's condition ε̄ < μ/L.
+    pub constants: Constants,
+    /// Where the assumptions behind it hold.
+    pub assumptions: Assumptions,
+    /// How far the stable point is from the optimal one.
+    pub approximation: Approximation,
+    /// Every client's part.
+    pub clients: Clients,
+    /// Whether the reaction matters at all.
+    pub degeneracy: Degeneracy,
+}
+
+impl Certificate {
+    /// Certifies a problem. `rounds` are those of the run; `stage` is told what is being done.
+    pub fn of(
+        federation: &Federation,
+        protocol: &Protocol,
+        start: &[f64],
+        rounds: u64,
+        stage: &mut dyn FnMut(&'static str),
+    ) -> Self {
+        stage("looking for stable points");
+        let mut stable = stable_points(federation, start);
+        stage("judging");
+        let judgement = judge(federation, protocol, start, &stable);
+        // The run is about the point that its path leads to.
+        let target = judgement.own_steps.point.or(judgement.small_steps.point).unwrap_or(0);
+        if target > 0 {
+            stable.points.swap(0, target);
+        }
+        stage("looking for the optimal point");
+        let mut starts: Vec<&[f64]> = stable.points.iter().map(|p| p.theta.as_slice()).collect();
+        starts.push(start);
+        let optimal = optimal_point(federation, &starts);
+        stage("linearising rounds");
+        let small = &judgement.small_steps;
+        let points = stable
+            .points
+            .iter()
+            .enumerate()
+            .map(|(index, point)| {
+                let known = (index == 0 && small.point == Some(target))
+                    .then_some((small.largest_in_mean, small.largest));
+                let truth = LocalTruth::of(federation, protocol, point, rounds, known);
+                LocalTruth { price: price(truth.risk, optimal.as_ref()), ..truth }
+            })
+            .collect();
+        let first = stable.points.first();
+        let theta = first.map(|point| point.theta.as_slice());
+        let optimum = optimal.as_ref().map(|point| point.theta.as_slice());
+        let constants = Constants::of(federation, protocol, start, theta);
+        let average = constants.average_sensitivity.value.unwrap_or(f64::NAN);
+        stage("leaving clients out");
+        let clients = clients::clients(federation, protocol, start, first, &judgement, &constants);
+        Certificate {
+            assumptions: assumptions::assumptions(federation, start, theta),
+            approximation: approximation::approximation(federation, average, theta, optimum),
+            degeneracy: degeneracy::of_points(federation, theta, optimum),
+            judgement,
+            points,
+            optimal,
+            constants,
+            clients,
+            stable,
+        }
+    }
+
+    /// The stable point that the run is about.
+    pub fn point(&self) -> Option<&LocalTruth> {
+        self.points.first()
+    }
+
+    /// The radius of repeated minimisation, where it can be told.
+    pub fn minimisation_radius(&self) -> Option<f64> {
+        let everywhere = self.stable.everywhere.and_then(|(radius, _)| radius);
+        self.stable.points.first().map_or(everywhere, |point| point.minimisation_radius)
+    }
+
+    /// The margin of small steps, where it can be told.
+    pub fn gradient_margin(&self) -> Option<f64> {
+        let everywhere = self.stable.everywhere.and_then(|(_, margin)| margin);
+        self.stable.points.first().map_or(everywhere, |point| point.gradient_margin)
+    }
+
+    /// μ/L, which the paper wants ε̄ below; none where a term does not exist.
+    pub fn threshold(&self) -> Option<f64> {
+        Some(self.constants.mu.value? / self.constants.smoothness.value?)
+    }
+
+    /// Whether the paper's condition ε̄ < μ/L is met, with the constants it was read at.
+    pub fn condition(&self) -> Option<bool> {
+        Some(self.constants.average_sensitivity.value? < self.threshold()?)
+    }
+
+    /// Whether nothing here is performative: the reaction is absorbed, or stable, optimal and static
+    /// point are one to a hundredth.
+    pub fn is_degenerate(&self) -> bool {
+        self.degeneracy.degenerate
+    }
+}
+
+/// The verdict on a problem, without the rest of a certificate.
+pub fn judge(
+    federation: &Federation,
+    protocol: &Protocol,
+    start: &[f64],
+    stable: &StableReport,
+) -> Judgement {
+    let case = Case { federation, start, points: &stable.points, effort: EFFORT };
+    verdict::judge(&case, protocol, stable)
+}
+
+/// f(θ^PS) − f(θ^PO); less than rounding is nothing.
+fn price(risk: f64, optimal: Option<&OptimalPoint>) -> Option<f64> {
+    let price = risk - optimal?.risk;
+    Some(if price.abs() > 1e-13 * risk.abs() { price } else { 0.0 })
+}

@@ -1,0 +1,87 @@
+//! How far the stable point is from the optimal one: the paper's Proposition 2.6 and what replaces it.
+//!
+//! The proposition says |θ^PS − θ^PO| ≤ 2 L_z ε̄ / μ for a loss that is L_z-Lipschitz in the observation.
+//! Its proof needs no more than that the risk of θ^PO under the two deployments differs by at most
+//! Σ p_i ε_i L_i |θ^PS − θ^PO|. For the loss `mean`, which is Lipschitz in z nowhere as a whole, that
+//! difference is exactly (M_i(θ^PO − θ^PS)) · (θ^PO − m_i − M_i(θ^PS + θ^PO)/2), so that
+//! L_i = |θ^PO − m_i − M_i(θ^PS + θ^PO)/2| does, with μ = 1.
+
+use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
+use nalgebra::DVector;
+
+use super::outlook::distance;
+
+/// The distance between the stable and the optimal point, and what bounds it.
+#[derive(Clone, Debug)]
+pub struct Approximation {
+    /// |θ^PS − θ^PO|.
+    pub distance: Option<f64>,
+    /// 2 L_z ε̄ / μ, where the proposition applies.
+    pub proposition: Option<f64>,
+    /// Why it applies, or why not.
+    pub why: String,
+    /// 2/μ Σ p_i ε_i L_i for the loss `mean`.
+    pub local: Option<f64>,
+}
+
+pub(super) fn approximation(
+    federation: &Federation,
+    average_sensitivity: f64,
+    stable: Option<&[f64]>,
+    optimal: Option<&[f64]>,
+) -> Approximation {
+    let both = stable.zip(optimal);
+    let (proposition, why) = match (federation.loss, optimal) {
+        (Loss::Mean, _) => (
+            None,
+            "Proposition 2.6 does not apply: |θ − z|²/2 is not Lipschitz in z".to_string(),
+        ),
+        (Loss::Squared { .. }, _) => (
+            None,
+            "Proposition 2.6 does not apply: (y − x·θ)²/2 is not Lipschitz in x".to_string(),
+        ),
+        (Loss::Logistic { .. }, None) => (None, "there is no optimal point to compare".into()),
+        (Loss::Logistic { l2 }, Some(optimal)) => match l2 > 0.0 && !federation.has_intercept() {
+            true => {
+                let lipschitz = distance(optimal, &vec![0.0; optimal.len()]);
+                (
+                    Some(2.0 * lipschitz * average_sensitivity / l2),
+                    "Proposition 2.6 applies: at θ^PO the logistic loss is |θ^PO|-Lipschitz in x, and \
+                     l2 is its strong convexity"
+                        .into(),
+                )
+            }
+            false => (
+                None,
+                "Proposition 2.6 does not apply: without l2, or with a free intercept, the logistic \
+                 loss is not strongly convex everywhere"
+                    .into(),
+            ),
+        },
+    };
+    Approximation {
+        distance: both.map(|(stable, optimal)| distance(stable, optimal)),
+        proposition,
+        why,
+        local: both
+            .filter(|_| federation.is_affine())
+            .map(|(stable, optimal)| local(federation, stable, optimal)),
+    }
+}
+
+/// 2 Σ p_i ε_i L_i.
+fn local(federation: &Federation, stable: &[f64], optimal: &[f64]) -> f64 {
+    let (stable, optimal) =
+        (DVector::from_column_slice(stable), DVector::from_column_slice(optimal));
+    let middle = (&stable + &optimal) * 0.5;
+    let clients = federation.weights.iter().enumerate().filter(|(_, p)| **p > 0.0);
+    let terms = clients.map(|(client, p)| {
+        let population = federation.population(client);
+        let mean = DVector::from_column_slice(&population.base_mean());
+        let mut moved = DVector::zeros(middle.len());
+        federation.response.apply(client, middle.as_slice(), moved.as_mut_slice());
+        p * population.sensitivity() * (&optimal - mean - moved).norm()
+    });
+    2.0 * terms.sum::<f64>()
+}

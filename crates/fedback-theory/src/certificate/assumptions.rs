@@ -1,0 +1,173 @@
+//! Whether the paper's assumptions A1 to A3 hold: everywhere, on a ball, or not at all.
+//!
+//! A1: the loss is μ-strongly convex in θ. A2: its gradient is L-Lipschitz in θ and in the observation.
+//! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁. All built-in
+//! responses are linear, so A3 holds everywhere. The loss `mean` meets A1 and A2 everywhere with
+//! μ = L = 1. For linear models both depend on how far out θ is: rows move with it, and ∂∇ℓ/∂x grows
+//! with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
+//!
+//! L = max over rows of curvature · |x̃|² + l2 and of |slope| + curvature · |x̃| |θ|,
+//! |x̃| ≤ |x| + ε_i (|θ^PS| + R), |θ| ≤ |θ^PS| + R,
+//!
+//! and, for the average over all rows, which is what the paper's proof uses,
+//!
+//! μ = l2 or c λ, λ the smallest eigenvalue of the averaged covariance of the clients' features, which no
+//! shift changes, or c λ / (1 + λ + |mean|²) with a free intercept; c is the smallest curvature of the loss
+//! on the ball.
+
+use fedback_core::base::{Base, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::{Logistic, Loss, MarginLoss};
+use nalgebra::{DMatrix, DVector};
+
+use super::outlook::{distance, short};
+
+/// A1 to A3.
+#[derive(Clone, Debug)]
+pub struct Assumptions {
+    /// R, where the assumptions hold on a ball around the stable point only.
+    pub ball: Option<f64>,
+    /// μ on that ball, or everywhere; zero where there is none.
+    pub mu: Option<f64>,
+    /// L on that ball, or everywhere.
+    pub smoothness: Option<f64>,
+    /// A1, A2 and A3 in words.
+    pub words: [String; 3],
+}
+
+impl Assumptions {
+    /// Whether ε̄ < μ/L there.
+    pub fn condition(&self, average_sensitivity: f64) -> Option<bool> {
+        Some(average_sensitivity < self.mu? / self.smoothness?)
+    }
+}
+
+/// The assumptions on the ball around the stable point that contains the start.
+pub(super) fn assumptions(
+    federation: &Federation,
+    start: &[f64],
+    stable: Option<&[f64]>,
+) -> Assumptions {
+    let third =
+        "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
+                 client i's matrix"
+            .to_string();
+    let Base::Table(table) = &federation.base else { return everywhere(third) };
+    if federation.loss == Loss::Mean {
+        return everywhere(third);
+    }
+    let Some(stable) = stable else {
+        let none = "no stable point to put a ball around".to_string();
+        let words = [format!("A1: {none}"), format!("A2: {none}"), third];
+        return Assumptions { ball: None, mu: None, smoothness: None, words };
+    };
+    let radius = distance(start, stable).max(1.0);
+    let ball = Ball {
+        federation,
+        table,
+        radius,
+        size: radius + distance(stable, &vec![0.0; stable.len()]),
+    };
+    let (mu, smoothness) = (ball.mu(), ball.smoothness());
+    let l2 = federation.loss.l2();
+    let single = match l2 > 0.0 && !federation.has_intercept() {
+        true => format!("everywhere with μ = l2 = {l2}"),
+        false => "for no single observation (l2 = 0, or the intercept is free)".into(),
+    };
+    let words = [
+        format!(
+            "A1 holds {single}; for the average over all rows with μ ≥ {} where |θ − θ^PS| ≤ {}",
+            short(mu),
+            short(radius)
+        ),
+        format!(
+            "A2 holds on no unbounded set, because ∂∇ℓ/∂x grows with |θ|; with L ≤ {} where \
+             |θ − θ^PS| ≤ {}",
+            short(smoothness),
+            short(radius)
+        ),
+        third,
+    ];
+    Assumptions { ball: Some(radius), mu: Some(mu), smoothness: Some(smoothness), words }
+}
+
+fn everywhere(third: String) -> Assumptions {
+    let words = [
+        "A1 holds everywhere with μ = 1: the loss |θ − z|²/2 has the Hessian I".into(),
+        "A2 holds everywhere with L = 1: ∇ℓ = θ − z".into(),
+        third,
+    ];
+    Assumptions { ball: None, mu: Some(1.0), smoothness: Some(1.0), words }
+}
+
+struct Ball<'a> {
+    federation: &'a Federation,
+    table: &'a Table,
+    radius: f64,
+    /// |θ^PS| + R.
+    size: f64,
+}
+
+impl Ball<'_> {
+    fn clients(&self) -> impl Iterator<Item = (usize, f64)> {
+        let weights = self.federation.weights.iter().copied().enumerate();
+        weights.filter(|(_, p)| *p > 0.0)
+    }
+
+    /// How far a client's rows move at most.
+    fn shift(&self, client: usize) -> f64 {
+        self.federation.population(client).sensitivity() * self.size
+    }
+
+    /// The largest |x̃|, over all rows and clients.
+    fn longest_row(&self) -> f64 {
+        let longest = |client: usize| {
+            let rows = self.table.rows_of(client);
+            rows.map(|(x, _)| x.iter().map(|v| v * v).sum::<f64>()).fold(0.0, f64::max)
+        };
+        self.clients().map(|(i, _)| libm::sqrt(longest(i)) + self.shift(i)).fold(0.0, f64::max)
+    }
+
+    fn smoothness(&self) -> f64 {
+        let row = self.longest_row();
+        let (curvature, slope) = match self.federation.loss {
+            Loss::Logistic { .. } => (0.25, 1.0),
+            _ => {
+                let labels = self.clients().flat_map(|(i, _)| self.table.block(i).1);
+                let label = labels.fold(0.0f64, |most, y| most.max(y.abs()));
+                (1.0, row * self.size + label)
+            }
+        };
+        let in_theta = curvature * row * row + self.federation.loss.l2();
+        in_theta.max(slope + curvature * row * self.size)
+    }
+
+    fn mu(&self) -> f64 {
+        debug_assert!(self.radius > 0.0);
+        let l2 = self.federation.loss.l2();
+        let curvature = match self.federation.loss {
+            Loss::Logistic { .. } => Logistic.curvature(self.longest_row() * self.size, 0.0),
+            _ => 1.0,
+        };
+        let features = self.table.dim - usize::from(self.table.intercept);
+        let (mut mean, mut within) =
+            (DVector::zeros(features), DMatrix::<f64>::zeros(features, features));
+        let mut moved = 0.0;
+        for (client, p) in self.clients() {
+            let (own_mean, own) = self.federation.population(client).base_moments();
+            mean += own_mean.rows(0, features) * p;
+            within += own.view((0, 0), (features, features)) * p;
+            moved += p * self.shift(client);
+        }
+        let spread =
+            if features == 0 { 0.0 } else { within.symmetric_eigenvalues().min().max(0.0) };
+        match self.table.intercept {
+            false => curvature * spread + l2,
+            true => {
+                let far = mean.norm() + moved;
+                let spread = curvature * spread + l2;
+                curvature * spread / (curvature + spread + curvature * far * far)
+            }
+        }
+    }
+}

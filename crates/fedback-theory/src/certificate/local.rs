@@ -1,0 +1,99 @@
+//! The local truth at one stable point: what small errors do there, and where rounds really end.
+
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Protocol, Step};
+use nalgebra::DVector;
+
+use crate::limit::{Floor, RoundMap};
+use crate::stable::{Stability, StablePoint};
+
+/// One stable point.
+#[derive(Clone, Debug)]
+pub struct LocalTruth {
+    /// The point, with the radius of H⁻¹J and the margin of H + J.
+    pub point: StablePoint,
+    /// f(θ^PS; θ^PS).
+    pub risk: f64,
+    /// f(θ^PS; θ^PS) − f(θ^PO; θ^PO), where an optimal point is known.
+    pub price: Option<f64>,
+    /// The largest constant step size up to which mean errors shrink.
+    pub largest_in_mean: Option<f64>,
+    /// The same for squared errors.
+    pub largest: Option<f64>,
+    /// Where rounds end beside the point, at the step size of the run's last step.
+    pub bias: Option<Bias>,
+}
+
+/// Where rounds of one step size end, less the stable point.
+#[derive(Clone, Debug)]
+pub struct Bias {
+    /// The step size.
+    pub step_size: f64,
+    /// What E local steps do: exact where the problem is affine, to first order otherwise.
+    pub local_steps: Vec<f64>,
+    /// What a noisy model does on a curved gradient field, −½ A⁻¹ F″[Cov θ]; zero where the problem is
+    /// affine.
+    pub noise: Vec<f64>,
+    /// √trace Cov θ.
+    pub spread: f64,
+}
+
+impl LocalTruth {
+    /// Everything but the price. `known` are largest steps that were found already.
+    pub(super) fn of(
+        federation: &Federation,
+        protocol: &Protocol,
+        point: &StablePoint,
+        rounds: u64,
+        known: Option<(Option<f64>, Option<f64>)>,
+    ) -> Self {
+        let attracting = point.stability() == Stability::Attracting;
+        let map = attracting.then(|| RoundMap::new(federation, protocol, &point.theta)).flatten();
+        let (largest_in_mean, largest) = known.unwrap_or_else(|| match &map {
+            Some(map) => (map.largest_step(), map.largest_step_in_mean_square()),
+            None => (None, None),
+        });
+        let last = rounds.saturating_mul(protocol.local_steps as u64).saturating_sub(1);
+        let step_size = protocol.step_size.at(Step(last));
+        let floor = map.and_then(|map| map.floor(federation, protocol, &point.theta, step_size));
+        LocalTruth {
+            risk: federation.risk(&point.theta, &point.theta),
+            price: None,
+            largest_in_mean,
+            largest,
+            bias: floor.map(|floor| bias(federation, point, &floor, step_size)),
+            point: point.clone(),
+        }
+    }
+}
+
+fn bias(federation: &Federation, point: &StablePoint, floor: &Floor, step_size: f64) -> Bias {
+    let noise = match federation.is_affine() {
+        true => DVector::zeros(point.theta.len()),
+        false => curvature_bias(federation, point, floor),
+    };
+    Bias {
+        step_size,
+        local_steps: floor.bias.as_slice().to_vec(),
+        noise: noise.as_slice().to_vec(),
+        spread: libm::sqrt(floor.covariance.trace().max(0.0)),
+    }
+}
+
+/// −½ A⁻¹ F″[Cov], the second derivative by central differences along the axes of Cov.
+fn curvature_bias(federation: &Federation, point: &StablePoint, floor: &Floor) -> DVector<f64> {
+    let dim = point.theta.len();
+    let theta = DVector::from_column_slice(&point.theta);
+    let field = federation.mean_field(&point.theta, &point.theta);
+    let cloud = floor.covariance.clone().symmetric_eigen();
+    let apart = 1e-3 * (1.0 + theta.norm());
+    let gradient = |at: DVector<f64>| federation.mean_field(at.as_slice(), at.as_slice()).gradient;
+    let mut second = DVector::zeros(dim);
+    for (axis, &variance) in cloud.eigenvalues.iter().enumerate().filter(|(_, v)| **v > 0.0) {
+        let out = cloud.eigenvectors.column(axis) * apart;
+        let both = gradient(&theta + &out) + gradient(&theta - &out) - &field.gradient * 2.0;
+        second += both * (variance / (apart * apart));
+    }
+    let derivative = field.curvature + field.reaction;
+    derivative.lu().solve(&(second * -0.5)).unwrap_or_else(|| DVector::from_element(dim, f64::NAN))
+}

@@ -1,0 +1,171 @@
+//! How the gradient of a batch varies around its mean near one point.
+//!
+//! A row x with label y, moved by M φ, has the gradient ℓ′ x̃ + ridge with x̃ = x + M φ, and its own
+//! derivative R = [∂/∂w, ∂/∂φ] with ∂/∂w = ℓ″ x̃ x̃ᵀ and ∂/∂φ = ℓ′ M + ℓ″ x̃ (Mᵀθ)ᵀ. Rows differ, so the
+//! noise of a batch grows with the error z = (w, φ) that it meets: its covariance is S at the point
+//! and S + E(R̂ z zᵀ R̂ᵀ)/batch away from it, R̂ = R − E R. The loss `mean` has constant derivatives and
+//! only S.
+
+use fedback_core::base::{Base, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use fedback_core::protocol::{Deploy, Protocol};
+use nalgebra::{DMatrix, DVector};
+
+/// Up to this many entries of R its Kronecker square is averaged over rows.
+const MOST_ENTRIES: usize = 256;
+
+/// The part of a client's gradient noise that grows with the error.
+pub(super) enum Multiplicative {
+    /// E(R̂ ⊗ R̂)/batch, exactly.
+    Exact(DMatrix<f64>),
+    /// W with E(R̂ Y R̂ᵀ)/batch ≤ W · trace Y, where the exact one is too large.
+    Bound(DMatrix<f64>),
+}
+
+impl Multiplicative {
+    /// The noise of one client near `theta`; none where gradients have constant derivatives.
+    pub(super) fn of(
+        federation: &Federation,
+        protocol: &Protocol,
+        client: usize,
+        theta: &[f64],
+    ) -> Option<Self> {
+        let Base::Table(table) = &federation.base else { return None };
+        let rows = RowDerivatives { federation, protocol, client, theta };
+        match federation.loss {
+            Loss::Mean => None,
+            Loss::Squared { .. } => Some(rows.noise(table, Squared)),
+            Loss::Logistic { .. } => Some(rows.noise(table, Logistic)),
+        }
+    }
+
+    /// E(R̂ Y R̂ᵀ)/batch, or an upper bound of it.
+    pub(super) fn apply(&self, y: &DMatrix<f64>) -> DMatrix<f64> {
+        match self {
+            Multiplicative::Exact(square) => {
+                let flat = square * DVector::from_column_slice(y.as_slice());
+                let dim = flat.len().isqrt();
+                DMatrix::from_column_slice(dim, dim, flat.as_slice())
+            }
+            Multiplicative::Bound(bound) => bound * y.trace(),
+        }
+    }
+}
+
+struct RowDerivatives<'a> {
+    federation: &'a Federation,
+    protocol: &'a Protocol,
+    client: usize,
+    theta: &'a [f64],
+}
+
+impl RowDerivatives<'_> {
+    fn noise(&self, table: &Table, loss: impl MarginLoss) -> Multiplicative {
+        let dim = self.theta.len();
+        let width = match self.protocol.deploy {
+            Deploy::Step => dim,
+            Deploy::Round => 2 * dim,
+        };
+        let rows = || self.derivatives(table, loss, width);
+        let share = 1.0 / table.block(self.client).1.len() as f64;
+        let mean = rows().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) * share;
+        let share = share / self.protocol.batch as f64;
+        let apart = rows().map(|row| row - &mean);
+        match dim * width <= MOST_ENTRIES {
+            true => Multiplicative::Exact(
+                apart.fold(DMatrix::zeros(dim * dim, width * width), |sum, row| {
+                    sum + row.kronecker(&row) * share
+                }),
+            ),
+            false => {
+                Multiplicative::Bound(apart.fold(DMatrix::zeros(dim, dim), |sum, row| {
+                    sum + &row * row.transpose() * share
+                }))
+            }
+        }
+    }
+
+    /// R of every row; the two derivatives in one where φ is the local θ.
+    fn derivatives(
+        &self,
+        table: &Table,
+        loss: impl MarginLoss,
+        width: usize,
+    ) -> impl Iterator<Item = DMatrix<f64>> {
+        let dim = self.theta.len();
+        let theta = DVector::from_column_slice(self.theta);
+        let matrix = self.federation.response.matrix(self.client, dim);
+        let shift = &matrix * &theta;
+        let pull = matrix.tr_mul(&theta);
+        table.rows_of(self.client).map(move |(row, label)| {
+            let x = DVector::from_column_slice(row) + &shift;
+            let margin = x.dot(&theta);
+            let (slope, curvature) = (loss.slope(margin, label), loss.curvature(margin, label));
+            let own = &x * x.transpose() * curvature;
+            let reaction = &matrix * slope + &x * pull.transpose() * curvature;
+            match width == dim {
+                true => own + reaction,
+                false => {
+                    let mut both = DMatrix::zeros(dim, width);
+                    both.columns_mut(0, dim).copy_from(&own);
+                    both.columns_mut(dim, dim).copy_from(&reaction);
+                    both
+                }
+            }
+        })
+    }
+}
+
+/// S: the covariance of a batch's gradient at `theta` deployed.
+pub(super) fn covariance(
+    federation: &Federation,
+    protocol: &Protocol,
+    client: usize,
+    theta: &[f64],
+) -> DMatrix<f64> {
+    let own = match (&federation.base, federation.loss) {
+        (Base::Table(table), Loss::Squared { .. }) => {
+            row_covariance(federation, table, Squared, client, theta)
+        }
+        (Base::Table(table), Loss::Logistic { .. }) => {
+            row_covariance(federation, table, Logistic, client, theta)
+        }
+        _ => federation.population(client).base_moments().1,
+    };
+    own / protocol.batch as f64
+}
+
+fn row_covariance(
+    federation: &Federation,
+    table: &Table,
+    loss: impl MarginLoss,
+    client: usize,
+    theta: &[f64],
+) -> DMatrix<f64> {
+    let dim = theta.len();
+    let mut shift = vec![0.0; dim];
+    federation.response.apply(client, theta, &mut shift);
+    let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(theta));
+    let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
+    let mut count = 0.0;
+    for (row, label) in table.rows_of(client) {
+        let x = DVector::from_column_slice(row) + &shift;
+        let gradient = &x * loss.slope(x.dot(&theta), label);
+        square.ger(1.0, &gradient, &gradient, 1.0);
+        mean += gradient;
+        count += 1.0;
+    }
+    mean /= count;
+    square / count - &mean * mean.transpose()
+}
+
+/// Σ p_i trace S_i of single observations at `theta`.
+pub fn observation_noise(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> f64 {
+    let single = Protocol { batch: 1, ..*protocol };
+    if let Base::Gaussian(base) = &federation.base {
+        return base.dim as f64 * base.noise * base.noise;
+    }
+    let clients = (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0);
+    clients.map(|i| federation.weights[i] * covariance(federation, &single, i, theta).trace()).sum()
+}

@@ -1,0 +1,255 @@
+//! Certificates of problems whose answer is known in closed form.
+
+use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
+use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::response::{Sensitivity, best_response, location};
+use fedback_core::stream::Seed;
+use fedback_theory::certificate::{Certificate, Verdict, confidence};
+
+fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
+    let mean = vec![mean; weights.len() * dim];
+    Federation {
+        weights: weights.to_vec(),
+        base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
+        response: location(&sensitivity, dim, false),
+        loss: Loss::Mean,
+    }
+}
+
+fn scalars(sensitivity: &[f64]) -> Federation {
+    let n = sensitivity.len();
+    gaussian(&vec![1.0 / n as f64; n], 1.0, Sensitivity::Scalar(sensitivity.to_vec()), 1)
+}
+
+fn constant(size: f64) -> Protocol {
+    Protocol {
+        scheme: Scheme::Full,
+        local_steps: 1,
+        batch: 1,
+        step_size: StepSize::Constant(size),
+        deploy: Deploy::Step,
+        aggregate: Aggregate::Deltas,
+        scale_objectives: false,
+    }
+}
+
+fn certify(federation: &Federation, protocol: &Protocol, start: &[f64]) -> Certificate {
+    Certificate::of(federation, protocol, start, 100, &mut |_| ())
+}
+
+fn verdict(federation: &Federation, protocol: &Protocol) -> Verdict {
+    certify(federation, protocol, &vec![0.0; federation.dim()]).judgement.verdict
+}
+
+/// ε̄ < −1: minimisation oscillates and diverges, P-FedAvg converges for η < 2/(1 − ε̄).
+#[test]
+fn strongly_negative_sensitivity() {
+    let federation = scalars(&[-1.5, -1.7]);
+    let found = certify(&federation, &constant(0.2), &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
+    assert_eq!(found.judgement.minimisation.settles, Some(false));
+    assert!((found.minimisation_radius().unwrap() - 1.6).abs() < 1e-12);
+    assert!((found.gradient_margin().unwrap() - 2.6).abs() < 1e-12);
+    assert!((found.points[0].largest.unwrap() - 2.0 / 2.6).abs() < 1e-9);
+    let found = certify(&federation, &constant(0.9), &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
+    assert!(found.judgement.small_steps.constant.unwrap() < 2.0 / 2.6);
+    let (beta, gamma) = found.judgement.small_steps.decaying.unwrap();
+    assert!(beta / gamma < 2.0 / 2.6 && beta * 2.6 > 0.5);
+}
+
+#[test]
+fn the_edge_at_one() {
+    let at = |average: f64| scalars(&[average - 0.3, average + 0.3]);
+    assert_eq!(verdict(&at(0.99), &constant(0.05)), Verdict::Settles);
+    let above = certify(&at(1.01), &constant(0.05), &[0.0]);
+    assert_eq!(above.judgement.verdict, Verdict::DoesNotSettle);
+    assert!((above.gradient_margin().unwrap() + 0.01).abs() < 1e-12);
+    let exactly = certify(&at(1.0), &constant(0.05), &[0.0]);
+    assert_eq!(exactly.judgement.verdict, Verdict::DoesNotSettle);
+    assert!(exactly.judgement.reason.contains("no stable point"));
+    // Averages that agree: every point is stable, none attracts.
+    let line = gaussian(&[0.5, 0.5], 0.0, Sensitivity::Scalar(vec![0.7, 1.3]), 1);
+    assert_eq!(verdict(&line, &constant(0.05)), Verdict::Unknown);
+}
+
+/// One client with ε = 3 among nine of 0.1: ε̄ = 0.39. Its own steps expand by (1 + 2η)^E.
+#[test]
+fn one_wild_client() {
+    let mut sensitivity = vec![0.1; 10];
+    sensitivity[4] = 3.0;
+    let federation = scalars(&sensitivity);
+    assert_eq!(verdict(&federation, &constant(0.2)), Verdict::Settles);
+    let long = Protocol { local_steps: 20, ..constant(0.2) };
+    let found = certify(&federation, &long, &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
+    assert_eq!(found.clients.parts[4].without.unwrap().verdict, Verdict::Settles);
+    assert!(found.clients.words.starts_with("client 4 (weight 0.1, sensitivity 3) tips"));
+    // With half of the weight it is beyond any step: ε̄ = 1.55, and 0.1 without it.
+    let mut weights = vec![0.5 / 9.0; 10];
+    weights[4] = 0.5;
+    let heavy = gaussian(&weights, 1.0, Sensitivity::Scalar(sensitivity), 1);
+    let found = certify(&heavy, &constant(0.2), &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::DoesNotSettle);
+    let without = found.clients.parts[4].without.unwrap();
+    assert_eq!(without.verdict, Verdict::Settles);
+    assert!((without.average_sensitivity - 0.1).abs() < 1e-12);
+    assert!((without.gradient_margin.unwrap() - 0.9).abs() < 1e-12);
+    assert!((found.clients.parts[4].share.unwrap() - 1.5 / 1.55).abs() < 1e-12);
+}
+
+/// eig(H + J) = 0.5 ± 2i: minimisation turns outward (radius √4.25), steps below 1/4.25 turn inward.
+#[test]
+fn complex_eigenvalues() {
+    let matrix = Sensitivity::Matrix(vec![vec![vec![0.5, -2.0], vec![2.0, 0.5]]]);
+    let federation = gaussian(&[1.0], 1.0, matrix, 2);
+    let found = certify(&federation, &constant(0.1), &[0.0, 0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert!((found.minimisation_radius().unwrap() - 4.25f64.sqrt()).abs() < 1e-9);
+    assert!((found.gradient_margin().unwrap() - 0.5).abs() < 1e-12);
+    assert!((found.points[0].largest.unwrap() - 1.0 / 4.25).abs() < 1e-9);
+    assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
+    let large = certify(&federation, &constant(0.24), &[0.0, 0.0]);
+    assert_eq!(large.judgement.own_steps.answer.settles, Some(false));
+}
+
+fn table(values: &[f64], labels: &[f64], features: usize) -> Table {
+    let raw = RawTable {
+        features: (0..features).map(|j| format!("x{j}")).collect(),
+        values: values.to_vec(),
+        labels: labels.to_vec(),
+        clients: None,
+    };
+    let how = Preparation {
+        shuffle: false,
+        standardize: false,
+        intercept: false,
+        partition: Partition::Equal(1),
+        by_class: false,
+    };
+    Table::new(&raw, &how, Seed(1)).unwrap()
+}
+
+/// H = diag(1, 3) and H⁻¹J = [[3, −9], [1, −3]], whose square is zero: rows (±1, ±√3) with the label −1
+/// have the stable point 0, the residual 1 and hence J = M. Minimisation ends after two steps, the
+/// eigenvalues of H + J are −1 ± √2 i.
+#[test]
+fn minimisation_only() {
+    let root = 3f64.sqrt();
+    let rows = [1.0, root, 1.0, -root, -1.0, root, -1.0, -root];
+    let response = Sensitivity::Matrix(vec![vec![vec![3.0, -9.0], vec![3.0, -9.0]]]);
+    let federation = Federation {
+        weights: vec![1.0],
+        base: Base::Table(table(&rows, &[-1.0; 4], 2)),
+        response: location(&response, 2, false),
+        loss: Loss::Squared { l2: 0.0 },
+    };
+    for start in [[0.0, 0.0], [1e-3, 2e-3]] {
+        let found = certify(&federation, &constant(0.01), &start);
+        assert_eq!(
+            found.judgement.verdict,
+            Verdict::MinimisationOnly,
+            "{}",
+            found.judgement.reason
+        );
+        assert!(found.minimisation_radius().unwrap() < 1e-6);
+        assert!((found.gradient_margin().unwrap() + 1.0).abs() < 1e-9);
+    }
+}
+
+/// One row x = 1, a fifth positive, ε = 1: F = (σ((1 − θ)θ) − 0.2)(1 − θ). Two stable points attract,
+/// θ(1 − θ) = −log 4; θ = 1 repels. Which one a run settles at depends on its start.
+#[test]
+fn several_stable_points() {
+    let federation = Federation {
+        weights: vec![1.0],
+        base: Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1)),
+        response: best_response(&Sensitivity::Scalar(vec![1.0]), &[0], 1),
+        loss: Loss::Logistic { l2: 0.0 },
+    };
+    let root = (1.0 + 4.0 * 4f64.ln()).sqrt();
+    for (start, end) in [(0.0, 0.5 - 0.5 * root), (1.2, 0.5 + 0.5 * root)] {
+        let found = certify(&federation, &constant(0.05), &[start]);
+        assert!(found.points.len() >= 2);
+        let found_too =
+            |end: f64| found.points.iter().any(|truth| (truth.point.theta[0] - end).abs() < 1e-9);
+        assert!(found_too(0.5 - 0.5 * root) && found_too(0.5 + 0.5 * root));
+        assert!((found.points[0].point.theta[0] - end).abs() < 1e-9, "{start}");
+        assert_eq!(
+            found.judgement.own_steps.answer.settles,
+            Some(true),
+            "{}",
+            found.judgement.reason
+        );
+        let repels = found.points.iter().filter(|truth| truth.largest.is_none());
+        assert!(repels.into_iter().all(|truth| (truth.point.theta[0] - 1.0).abs() < 1e-9));
+    }
+}
+
+/// Averaging models of unequal weights never settles at decaying steps; averaging updates does.
+#[test]
+fn averaged_models() {
+    let sensitivity = Sensitivity::Scalar(vec![0.1, 0.2, 0.3]);
+    let federation = gaussian(&[0.6, 0.3, 0.1], 1.0, sensitivity, 1);
+    let deltas = Protocol {
+        scheme: Scheme::WithoutReplacement { cohort: 1 },
+        step_size: StepSize::Decaying { beta: 4.0, gamma: 40.0 },
+        ..constant(0.1)
+    };
+    assert_eq!(verdict(&federation, &deltas), Verdict::Settles);
+    let iterates = Protocol { aggregate: Aggregate::Iterates, ..deltas };
+    let found = certify(&federation, &iterates, &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::MinimisationOnly, "{}", found.judgement.reason);
+}
+
+/// Steps that are small at last but not at first: 30/(t + 1) multiplies by 29 before anything.
+#[test]
+fn the_first_steps_count() {
+    let federation = scalars(&[0.0, 0.1]);
+    let decaying = |beta: f64, gamma: f64| Protocol {
+        step_size: StepSize::Decaying { beta, gamma },
+        ..constant(0.1)
+    };
+    assert_eq!(verdict(&federation, &decaying(3.0, 10.0)), Verdict::Settles);
+    let found = certify(&federation, &decaying(30.0, 1.0), &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert!(found.judgement.reason.contains("first steps are too large"));
+    // β · margin = 0.0095: a million rounds do not halve the error.
+    let found = certify(&federation, &decaying(0.01, 10.0), &[0.0]);
+    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+}
+
+/// The paper's N = 25 setting in two clients: |PS − PO| by the local repair of Proposition 2.6.
+#[test]
+fn distance_to_the_optimum() {
+    let federation = scalars(&[0.6, 1.2]);
+    let found = certify(&federation, &constant(0.1), &[0.0]);
+    let (stable, optimal) = (1.0 / 0.1, 0.1 / 0.1);
+    let distance = found.approximation.distance.unwrap();
+    assert!((distance - (stable - optimal)).abs() < 1e-9);
+    let local: f64 =
+        [0.6, 1.2].iter().map(|e| e * (optimal - 1.0 - e * (stable + optimal) / 2.0).abs()).sum();
+    assert!((found.approximation.local.unwrap() - local).abs() < 1e-9);
+    assert!(local >= distance && found.approximation.proposition.is_none());
+    // The price is ½ Σ p (1 − ε)² |PS − PO|².
+    let price = found.points[0].price.unwrap();
+    assert!((price - 0.5 * 0.1 * distance * distance).abs() < 1e-9);
+    assert!(
+        !found.is_degenerate() && certify(&scalars(&[0.0]), &constant(0.1), &[0.0]).is_degenerate()
+    );
+}
+
+#[test]
+fn confidence_is_a_share() {
+    let federations = [0.5, 0.7, 0.9, 1.1].map(|e| scalars(&[e]));
+    let found = confidence(&federations, &constant(0.1), &[0.0]).unwrap();
+    assert_eq!(found.resamples, 4);
+    assert_eq!(found.share(Verdict::Settles), 0.75);
+    assert_eq!(found.share(Verdict::DoesNotSettle), 0.25);
+    assert!(confidence(Vec::<Federation>::new(), &constant(0.1), &[0.0]).is_none());
+}

@@ -1,0 +1,64 @@
+//! `fedback check SPEC`.
+
+mod text;
+
+use std::io::IsTerminal;
+
+use fedback::lab::check::{Check, Curve, figure};
+use fedback::lab::error::Error;
+use fedback::lab::figure::Figure;
+use fedback::lab::outcome::points_to_json;
+use fedback::lab::plan::Plan;
+
+use super::{Context, label};
+use crate::args::CheckArgs;
+use crate::output;
+use crate::progress::Stages;
+
+/// Curves that one figure can tell apart.
+const MOST_CURVES: usize = 6;
+
+pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
+    let experiment = super::experiment(&args.spec)?;
+    let mut checks: Vec<(&Plan, Check)> = Vec::new();
+    for plan in &experiment.plans {
+        let stages = Stages::new(&label(plan), context.quiet);
+        checks.push((plan, Check::of(plan, &mut |stage| stages.now(stage))));
+    }
+    let shown = args.figure.is_some() || (!args.spec.json && std::io::stdout().is_terminal());
+    let picture = if shown { picture(&checks) } else { None };
+    if let (Some(path), Some(picture)) = (&args.figure, &picture) {
+        output::write_file(path, &picture.to_svg())?;
+    }
+    if args.figure.is_some() && picture.is_none() {
+        context.warn("no round can be linearised: there is no picture");
+    }
+    if args.spec.json {
+        let points = checks.iter().map(|(plan, check)| (&plan.set, check.to_json())).collect();
+        return output::print_json(&points_to_json(points, experiment.swept));
+    }
+    let mut texts: Vec<String> =
+        checks.iter().map(|(plan, check)| text::text(plan, check)).collect();
+    if let Some(picture) = picture.filter(|_| std::io::stdout().is_terminal()) {
+        texts.push(format!("{}\n", picture.to_text(78, 18)));
+    }
+    if let Some(path) = &args.figure {
+        texts.push(format!("  figure: {}\n", path.display()));
+    }
+    output::print(&texts.join("\n"))
+}
+
+fn picture(checks: &[(&Plan, Check)]) -> Option<Figure> {
+    let curves: Vec<Curve> = checks
+        .iter()
+        .take(MOST_CURVES)
+        .filter_map(|(plan, check)| Curve::of(plan, check, label(plan)))
+        .collect();
+    let (plan, check) = checks.first()?;
+    let title = match checks.len() {
+        1 => format!("{}: {}", label(plan), check.verdict.as_str()),
+        _ => format!("{}: which steps are small enough", plan.spec.name),
+    };
+    let subtitle = "below 1 errors shrink from round to round, near the stable point";
+    (!curves.is_empty()).then(|| figure(&title, subtitle, &curves))
+}

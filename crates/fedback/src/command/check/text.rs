@@ -1,0 +1,262 @@
+//! A check in words: the verdict first, then what it rests on.
+
+use fedback::core::protocol::StepSize;
+use fedback::lab::check::Check;
+use fedback::lab::plan::Plan;
+use fedback::theory::certificate::Verdict;
+
+use super::label;
+use crate::output::{short, short_vector, table};
+
+/// Clients that a table shows.
+const MOST_CLIENTS: usize = 12;
+/// Where lines break.
+const WIDTH: usize = 98;
+
+pub fn text(plan: &Plan, check: &Check) -> String {
+    let mut page = Page { text: format!("{}: {}\n", label(plan), headline(check.verdict)) };
+    page.paragraph(&check.reason);
+    if let Some(confidence) = &check.confidence {
+        let share = 100.0 * confidence.share(check.verdict);
+        page.paragraph(&format!(
+            "The same verdict in {share:.1}% of {} resamples of the fitted response.",
+            confidence.resamples
+        ));
+    }
+    retraining(&mut page, plan, check);
+    place(&mut page, check);
+    condition(&mut page, check);
+    clients(&mut page, check);
+    page.section("does the reaction matter");
+    page.paragraph(&check.certificate.degeneracy.words);
+    page.text
+}
+
+fn headline(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Settles => "settles",
+        Verdict::SettlesWithSmallSteps => "settles with small steps",
+        Verdict::MinimisationOnly => "only repeated minimisation settles",
+        Verdict::DoesNotSettle => "does not settle",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn section(&mut self, title: &str) {
+        self.text.push_str(&format!("\n{title}\n"));
+    }
+
+    fn row(&mut self, name: &str, value: &str) {
+        self.text.push_str(&format!("  {name:<30}{value}\n"));
+    }
+
+    /// Words, broken into lines.
+    fn paragraph(&mut self, words: &str) {
+        let mut line = String::from(" ");
+        for word in words.split_whitespace() {
+            if line.chars().count() + 1 + word.chars().count() > WIDTH {
+                self.text.push_str(&format!("{line}\n"));
+                line = String::from(" ");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        self.text.push_str(&format!("{line}\n"));
+    }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or("–".into(), short)
+}
+
+fn yes(value: Option<bool>) -> &'static str {
+    match value {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    }
+}
+
+fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
+    let judgement = &check.certificate.judgement;
+    let (own, small) = (&judgement.own_steps, &judgement.small_steps);
+    page.section("will retraining settle");
+    page.row("repeated minimisation", yes(judgement.minimisation.settles));
+    let steps = match plan.protocol.step_size {
+        StepSize::Constant(size) => format!("constant {}", short(size)),
+        StepSize::Decaying { beta, gamma } => format!("{}/(t + {})", short(beta), short(gamma)),
+    };
+    let about = match (own.answer.settles, own.rounds) {
+        (Some(true), Some(rounds)) => {
+            format!(", near after about {} rounds", rounds.ceil())
+        }
+        _ => String::new(),
+    };
+    let own_words = format!("{} (steps {steps}{about})", yes(own.answer.settles));
+    page.row("P-FedAvg at its own steps", &own_words);
+    page.row("P-FedAvg with small steps", yes(small.answer.settles));
+    let e = plan.protocol.local_steps as f64;
+    if let Some(largest) = small.largest {
+        let words = format!("{} (times E: {})", short(largest), short(largest * e));
+        page.row("largest step, squared errors", &words);
+    }
+    if let Some(largest) = small.largest_in_mean {
+        let words = format!("{} (times E: {})", short(largest), short(largest * e));
+        page.row("largest step, mean errors", &words);
+    }
+    if let Some(constant) = small.constant {
+        page.row("a constant step that works", &constant.to_string());
+    }
+    if let Some((beta, gamma)) = small.decaying {
+        page.row("a decaying one", &format!("beta = {beta}, gamma = {gamma}"));
+    }
+    if let Some(floor) = own.floor {
+        page.row("left in the long run", &format!("a distance of {}", short(floor)));
+    }
+    if let Some(trial) = &check.trial {
+        let far =
+            trial.distance.map_or("a failure".into(), |d| format!("a distance of {}", short(d)));
+        let words =
+            format!("{far} after {} rounds, {} repetitions", trial.rounds, trial.repetitions);
+        page.row("tried", &words);
+    }
+}
+
+fn place(page: &mut Page, check: &Check) {
+    let certificate = &check.certificate;
+    page.section("where, and how bad that is");
+    for (index, truth) in certificate.points.iter().enumerate() {
+        let name = if index == 0 { "stable point" } else { "another stable point" };
+        let stability = truth.point.stability().as_str();
+        page.row(name, &format!("{} ({stability})", short_vector(&truth.point.theta)));
+        let (radius, margin) =
+            (number(truth.point.minimisation_radius), number(truth.point.gradient_margin));
+        page.row("  radius of H⁻¹J", &format!("{radius} (minimisation settles below 1)"));
+        page.row("  margin of H + J", &format!("{margin} (small steps settle above 0)"));
+        let price =
+            truth.price.map_or(String::new(), |p| format!(", {} above the optimum", short(p)));
+        page.row("  risk", &format!("{}{price}", short(truth.risk)));
+        if let Some(bias) = &truth.bias {
+            let size = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let mut words = format!("{} from local steps", short(size(&bias.local_steps)));
+            if size(&bias.noise) > 0.0 {
+                words += &format!(", {} from noise", short(size(&bias.noise)));
+            }
+            words += &format!(", spread {}", short(bias.spread));
+            page.row(&format!("  bias at step {}", short(bias.step_size)), &words);
+        }
+    }
+    if certificate.points.is_empty() {
+        page.row("stable point", "none found");
+        page.row("  radius of H⁻¹J", &number(certificate.minimisation_radius()));
+        page.row("  margin of H + J", &number(certificate.gradient_margin()));
+    }
+    match &certificate.optimal {
+        Some(optimal) => {
+            let found = match optimal.minima {
+                1 => String::new(),
+                minima => format!(" (best of {minima} found)"),
+            };
+            page.row("optimal point", &format!("{}{found}", short_vector(&optimal.theta)));
+            page.row("  risk", &short(optimal.risk));
+        }
+        None => page.row("optimal point", "none, or not a single one"),
+    }
+    let approximation = &certificate.approximation;
+    if let Some(distance) = approximation.distance {
+        page.row("|stable − optimal|", &short(distance));
+        if let Some(bound) = approximation.proposition {
+            page.row("  by Proposition 2.6", &format!("at most {}", short(bound)));
+        }
+        if let Some(bound) = approximation.local {
+            page.row("  by its local repair", &format!("at most {}", short(bound)));
+        }
+    }
+    page.paragraph(&approximation.why);
+}
+
+fn condition(page: &mut Page, check: &Check) {
+    let certificate = &check.certificate;
+    let constants = &certificate.constants;
+    page.section("the paper's condition: average sensitivity < mu/L");
+    for (name, constant) in [
+        ("average sensitivity", &constants.average_sensitivity),
+        ("mu", &constants.mu),
+        ("L", &constants.smoothness),
+    ] {
+        let words =
+            format!("{} ({}: {})", number(constant.value), constant.origin.as_str(), constant.how);
+        page.row(name, &words);
+    }
+    let holds = match certificate.condition() {
+        Some(true) => "met",
+        Some(false) => "not met; it is sufficient, not necessary",
+        None => "cannot be read",
+    };
+    page.row("mu/L", &format!("{}: {holds}", number(certificate.threshold())));
+    for words in &certificate.assumptions.words {
+        page.paragraph(words);
+    }
+    let average = constants.average_sensitivity.value;
+    if let (Some(_), Some(holds)) = (
+        certificate.assumptions.ball,
+        average.and_then(|average| certificate.assumptions.condition(average)),
+    ) {
+        let holds = if holds { "met" } else { "not met" };
+        page.paragraph(&format!("On that ball the condition is {holds}."));
+    }
+}
+
+fn clients(page: &mut Page, check: &Check) {
+    let certificate = &check.certificate;
+    page.section("who drives it");
+    page.paragraph(&certificate.clients.words);
+    let header: Vec<String> = [
+        "client",
+        "weight",
+        "sensitivity",
+        "share",
+        "risk",
+        "without it",
+        "radius",
+        "margin",
+        "average",
+    ]
+    .map(String::from)
+    .to_vec();
+    let mut parts: Vec<_> = certificate.clients.parts.iter().enumerate().collect();
+    let count = parts.len();
+    parts.sort_by(|a, b| {
+        let share =
+            |part: &fedback::theory::certificate::ClientPart| part.weight * part.sensitivity;
+        b.1.without.is_some().cmp(&a.1.without.is_some()).then(share(b.1).total_cmp(&share(a.1)))
+    });
+    let rows: Vec<Vec<String>> = parts
+        .into_iter()
+        .take(MOST_CLIENTS)
+        .map(|(client, part)| {
+            let without = part.without.as_ref();
+            vec![
+                check.client_name(client),
+                short(part.weight),
+                short(part.sensitivity),
+                number(part.share),
+                number(part.risk),
+                without.map_or("–".into(), |w| w.verdict.as_str().into()),
+                number(without.and_then(|w| w.minimisation_radius)),
+                number(without.and_then(|w| w.gradient_margin)),
+                number(without.map(|w| w.average_sensitivity)),
+            ]
+        })
+        .collect();
+    page.text.push_str(&table(&header, &rows));
+    if count > MOST_CLIENTS {
+        let more = count - MOST_CLIENTS;
+        page.text.push_str(&format!("  … and {more} more, all of them in --json\n"));
+    }
+}
