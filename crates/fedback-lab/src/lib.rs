@@ -2,8 +2,9 @@
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
 //! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
-//! [`bounds`] are what theory says of the same plan; [`chart`] puts them side by side in a [`figure`].
+//! [`bounds`] are what theory says of the same plan, [`advice`] what it should have been; [`chart`] puts them side by side in a [`figure`].
 
+pub mod advice;
 pub mod bounds;
 pub mod chart;
 pub mod credit;

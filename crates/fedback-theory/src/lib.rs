@@ -4,7 +4,7 @@
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
 //! to which errors shrink, [`asymptotic`] the law of large t, [`bounds`] the paper's theorems as
 //! numbers, from the [`constants`] of its assumptions, [`degeneracy`] whether a reaction matters at
-//! all. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
+//! all, [`planner`] the cheapest way to an accuracy. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
 pub mod alternative;
@@ -16,6 +16,7 @@ pub mod exact;
 pub mod limit;
 mod newton;
 pub mod optimal;
+pub mod planner;
 mod spectrum;
 pub mod stable;
 mod starts;

@@ -36,6 +36,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Exact(args)) => command::exact::run(&context, args),
         Some(Command::Solve(args)) => command::solve::run(args),
         Some(Command::Bounds(args)) => command::bounds::run(args),
+        Some(Command::Plan(args)) => command::plan::run(&context, args),
         Some(Command::Runs(args)) => command::runs::run(&context, args),
         Some(Command::Resume(args)) => command::resume::run(&context, args),
         Some(Command::Export(args)) => command::export::run(&context, args),

@@ -6,6 +6,7 @@ pub mod data;
 pub mod exact;
 pub mod export;
 pub mod new;
+pub mod plan;
 pub mod reproduce;
 pub mod resume;
 pub mod run;
