@@ -162,7 +162,7 @@ impl Advice {
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
         let planned = planned(plan, &best, point)?;
         advice.paper = Some(theorem(&planned, &advice.question, &best));
-        advice.verified = Some(verify::verify(&planned, &advice, listener, stop)?);
+        advice.verified = Some(verify::verify(&planned, best.watched, &advice, listener, stop)?);
         Ok(advice)
     }
 

@@ -28,6 +28,7 @@ use dynamics::{Dynamics, Sampling};
 use horizon::{Aim, follow};
 pub use guide::noise_limited_local_steps;
 pub use latency::Latency;
+use rows::Detail;
 pub use search::{Found, search};
 
 /// A problem to plan for, seen from its stable point.
@@ -108,6 +109,8 @@ pub struct Proposal {
     pub distance_sq: f64,
     /// The largest E|θ − θ^PS|² foreseen then and later.
     pub worst_after: f64,
+    /// Rounds that were looked ahead, until everything had settled.
+    pub watched: u64,
     /// What the communication of one round costs.
     pub communication: f64,
 }
@@ -130,13 +133,18 @@ impl Task<'_> {
         self.start.iter().zip(self.stable_point).map(|(start, stable)| start - stable).collect()
     }
 
+    /// Whether coordinates are affine and do not mix, so that rounds are cheap.
+    fn is_simple(&self) -> bool {
+        self.federation.is_affine() && self.federation.response.is_diagonal()
+    }
+
     /// The rounds of the task's problem; `scaled` where objectives are.
-    fn dynamics(&self, scaled: bool) -> Box<dyn Dynamics + '_> {
+    fn dynamics(&self, scaled: bool, detail: Detail) -> Box<dyn Dynamics + '_> {
         let protocol = Protocol { scale_objectives: scaled, ..*self.protocol };
         let Task { federation, stable_point, start, .. } = *self;
-        match federation.is_affine() && federation.response.is_diagonal() {
+        match self.is_simple() {
             true => Box::new(Coordinates::new(federation, &protocol, stable_point)),
-            false => Box::new(Coupled::new(federation, &protocol, stable_point, start)),
+            false => Box::new(Coupled::new(federation, &protocol, stable_point, start, detail)),
         }
     }
 
@@ -150,7 +158,7 @@ impl Task<'_> {
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
     let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
-    let mut dynamics = task.dynamics(task.scales(scheme));
+    let mut dynamics = task.dynamics(task.scales(scheme), Detail::Full);
     let error = task.error();
     let aim = Aim {
         start: &error,
@@ -170,6 +178,7 @@ pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option
         crossing: reach.crossing,
         distance_sq: reach.distance_sq,
         worst_after: reach.worst_after,
+        watched: reach.watched,
         communication: prices.communication_of(scheme, &task.federation.weights),
     })
 }

@@ -30,6 +30,7 @@ impl Advice {
                 "standard_error": verified.standard_error,
                 "repetitions": verified.repetitions,
                 "worst_after": verified.worst_after,
+                "simulated_steps": verified.steps,
                 "reached_step": verified.reached_step,
                 "holds": verified.holds,
             })),

@@ -1,4 +1,5 @@
-//! The planned setting, simulated by the engine for twice as long as planned.
+//! The planned setting, simulated by the engine: to the planned step, and on until everything has
+//! settled or, where that is too long, to twice the planned steps at least.
 
 use std::sync::atomic::AtomicBool;
 
@@ -21,31 +22,41 @@ pub struct Verified {
     pub standard_error: f64,
     /// Repetitions.
     pub repetitions: u64,
-    /// The largest mean at the planned step and after it, up to twice the planned steps.
+    /// The largest mean at the planned step and after it.
     pub worst_after: f64,
     /// The step from which on the mean is at most A, as far as was recorded.
     pub reached_step: Option<u64>,
+    /// Steps that were simulated.
+    pub steps: u64,
     /// Whether no mean from the planned step on is above A by more than two standard errors.
     pub holds: bool,
 }
 
 /// Numbers that the clients of a few seconds' simulation work through.
 const AFFORDABLE: f64 = 6e8;
+/// Repetitions: at least, enough to shorten the simulation for, at most.
 const FEWEST: u64 = 100;
+const ENOUGH: u64 = 1000;
 const MOST: u64 = 4000;
 /// Records up to the planned step.
 const RECORDS: u64 = 500;
 
 pub(super) fn verify(
     planned: &Plan,
+    watched: u64,
     advice: &Advice,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Verified, Error> {
     let rounds = planned.spec.rounds.0;
     let mut plan = planned.clone();
-    plan.spec.rounds = Count(2 * rounds);
-    plan.spec.repetitions = Count(advice.question.repetitions.unwrap_or(affordable(planned)));
+    let each = numbers_a_round(planned);
+    let asked = advice.question.repetitions;
+    let affordable = AFFORDABLE / (each * asked.unwrap_or(ENOUGH) as f64);
+    let all = watched.min(affordable as u64).max(2 * rounds);
+    plan.spec.rounds = Count(all);
+    let repetitions = ((AFFORDABLE / (each * all as f64)) as u64).clamp(FEWEST, MOST);
+    plan.spec.repetitions = Count(asked.unwrap_or(repetitions));
     // A record at the planned step itself.
     let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds % every == 0);
     plan.spec.measure = Measure {
@@ -85,19 +96,19 @@ pub(super) fn verify(
         standard_error: error,
         repetitions: outcome.repetitions,
         worst_after: worst,
+        steps: all * planned.protocol.local_steps as u64,
         reached_step,
         holds,
     })
 }
 
-fn affordable(planned: &Plan) -> u64 {
+/// Numbers that the clients of one round work through.
+fn numbers_a_round(planned: &Plan) -> f64 {
     let protocol = &planned.protocol;
     let cohort = match protocol.scheme {
         Scheme::Full => planned.federation.clients(),
         Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
     };
-    let draws = (2 * planned.spec.rounds.0 * protocol.local_steps as u64) as f64
-        * (cohort * protocol.batch) as f64;
-    let each = draws * (1.0 + planned.federation.dim() as f64);
-    ((AFFORDABLE / each) as u64).clamp(FEWEST, MOST)
+    let draws = (protocol.local_steps * protocol.batch) as f64 * cohort as f64;
+    draws * (1.0 + planned.federation.dim() as f64)
 }

@@ -8,7 +8,7 @@ use fedback_core::protocol::{Aggregate, Deploy, Protocol};
 use nalgebra::{DMatrix, DVector};
 
 use super::dynamics::{Dynamics, Family, Sampling};
-use super::rows::{Rows, gradient_covariance};
+use super::rows::{Detail, Rows, gradient_covariance};
 
 /// All clients.
 pub(super) struct Coupled<'a> {
@@ -54,6 +54,7 @@ impl<'a> Coupled<'a> {
         protocol: &Protocol,
         point: &[f64],
         start: &[f64],
+        detail: Detail,
     ) -> Self {
         let dim = federation.dim();
         let n = federation.clients() as f64;
@@ -85,7 +86,7 @@ impl<'a> Coupled<'a> {
             dim,
             deploy: protocol.deploy,
             members: members.collect(),
-            rows: Rows::new(federation, point, start),
+            rows: Rows::new(federation, point, start, detail),
             offset: printed.then(|| DVector::from_column_slice(point)),
             gain: zeros(),
             noise: zeros(),

@@ -1,7 +1,7 @@
 //! Reach and stay: the first aggregation from which on the error is at most the target.
 //!
 //! A path is followed round by round until the error has been at most the target for as long as it
-//! takes everything to settle: twelve time constants of the slowest direction, or five times as
+//! takes everything to settle: twelve time constants of the slowest direction, or eight times as
 //! many steps (γ included) as it took to get there, whichever comes first. Steps that decay make the
 //! error vanish in the end, so only a hump soon after the first crossing could break a promise, and
 //! a hump rises within a few time constants; with practically constant steps twelve of them show the
@@ -16,10 +16,12 @@ use super::dynamics::{Dynamics, Sampling};
 
 /// How much step sizes may change within rounds that share their maps.
 const FROZEN: f64 = 0.01;
+/// The same where every target is met and only humps are watched for.
+const WATCHING: f64 = 0.05;
 /// Time constants after which everything has settled.
 const SETTLED: f64 = 12.0;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
-const LATER: f64 = 5.0;
+const LATER: f64 = 8.0;
 
 /// What a path starts from and aims at.
 pub(super) struct Aim<'a> {
@@ -46,6 +48,8 @@ pub(super) struct Reach {
     pub(super) distance_sq: f64,
     /// The largest E|θ − θ^PS|² seen at it and later.
     pub(super) worst_after: f64,
+    /// Rounds until everything had settled.
+    pub(super) watched: u64,
 }
 
 /// A scheme on its way.
@@ -91,7 +95,13 @@ pub(super) fn follow(
     let (mut round, mut shared, mut settled) = (0u64, 0u64, 0.0);
     while ways.iter().any(|way| way.open) {
         if shared == 0 {
-            shared = stretch(step_size, round, &mut sizes, aim.frozen);
+            let watching = ways.iter().all(|way| !way.open || way.reached.is_some());
+            let change = match (aim.frozen, watching) {
+                (false, _) => 0.0,
+                (true, false) => FROZEN,
+                (true, true) => WATCHING,
+            };
+            shared = stretch(step_size, round, &mut sizes, change);
             dynamics.prepare(&sizes);
         }
         if round == 0 && aim.stable_first_round {
@@ -130,11 +140,18 @@ impl Way {
             None if round > self.limit => self.open = false,
             None => {
                 let crossing = (round - 1) as f64 + share_of_round(before, now, target);
-                let reach = Reach { rounds: round, crossing, distance_sq: now, worst_after: now };
+                let reach = Reach {
+                    rounds: round,
+                    crossing,
+                    distance_sq: now,
+                    worst_after: now,
+                    watched: round,
+                };
                 self.reached = Some((reach, settled, time));
             }
             Some((reach, then, started)) => {
                 reach.worst_after = reach.worst_after.max(now);
+                reach.watched = round;
                 let waited = settled - *then >= SETTLED;
                 self.open = !(waited || time >= LATER * *started && time.is_finite());
             }
@@ -153,7 +170,7 @@ fn share_of_round(before: f64, now: f64, target: f64) -> f64 {
 }
 
 /// Writes the step sizes of the round, and says how many rounds may use them.
-fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], frozen: bool) -> u64 {
+fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], change: f64) -> u64 {
     let local_steps = sizes.len() as u64;
     let first = round * local_steps;
     let exact = |k: usize| step_size.at(Step(first + k as u64));
@@ -163,8 +180,8 @@ fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], frozen: bool) -> 
     };
     let now = first as f64 + gamma;
     // No stretch is long against the way so far, so that where it ends hardly matters.
-    let rounds = (FROZEN * now / local_steps as f64).min((16 + round / 4) as f64) as u64;
-    if frozen && rounds > 1 {
+    let rounds = (change * now / local_steps as f64).min((16 + round / 4) as f64) as u64;
+    if rounds > 1 {
         let middle = 0.5 * (rounds * local_steps - 1) as f64;
         sizes.fill(beta / (now + middle));
         return rounds;

@@ -1,8 +1,8 @@
 //! Expected gradients of linear models on the rows of a table, along a path.
 //!
 //! Near the stable point a client's mean gradient is its linearisation; further out the remainder
-//! counts. A search asks for it at thousands of points, so it is averaged over at most [`MOST_ROWS`]
-//! evenly spaced rows of all clients. Only the remainder is: value and derivative at the stable
+//! counts. A search asks for it at thousands of points, so it is averaged over a few hundred evenly
+//! spaced rows of all clients ([`Detail`]). Only the remainder is: value and derivative at the stable
 //! point come from every row.
 
 use fedback_core::base::{Base, Table};
@@ -10,10 +10,26 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use nalgebra::{DMatrix, DVector};
 
-/// Rows that the remainder is averaged over.
-const MOST_ROWS: usize = 1500;
+/// How many rows the remainder is averaged over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Some, for a search.
+    Sketch,
+    /// Many, for a forecast.
+    Full,
+}
+
+impl Detail {
+    fn rows(self) -> usize {
+        match self {
+            Detail::Sketch => 240,
+            Detail::Full => 4000,
+        }
+    }
+}
+
 /// A remainder this small against the linear part is none.
-const NEGLIGIBLE: f64 = 0.01;
+const NEGLIGIBLE: f64 = 0.03;
 
 /// The rows of a federation seen from its stable point.
 pub(super) struct Rows<'a> {
@@ -35,7 +51,12 @@ struct Centre {
 
 impl<'a> Rows<'a> {
     /// The rows; none where the loss is not one of a linear model on a table.
-    pub(super) fn new(federation: &'a Federation, point: &[f64], start: &[f64]) -> Option<Self> {
+    pub(super) fn new(
+        federation: &'a Federation,
+        point: &[f64],
+        start: &[f64],
+        detail: Detail,
+    ) -> Option<Self> {
         let (Base::Table(table), false) = (&federation.base, federation.is_affine()) else {
             return None;
         };
@@ -43,7 +64,7 @@ impl<'a> Rows<'a> {
             federation,
             table,
             point: DVector::from_column_slice(point),
-            every: table.len().div_ceil(MOST_ROWS),
+            every: table.len().div_ceil(detail.rows()),
             centres: Vec::new(),
             linear_within: 0.0,
         };
@@ -163,7 +184,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The covariance of one row's gradient at a point, and none for observations of affine problems.
+/// The covariance of one observation's gradient at a point.
 pub(super) fn gradient_covariance(
     federation: &Federation,
     client: usize,

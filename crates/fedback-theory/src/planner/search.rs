@@ -11,19 +11,43 @@ use fedback_core::protocol::{Scheme, StepSize};
 
 use super::dynamics::{Dynamics, Sampling};
 use super::horizon::{Aim, Reach, follow};
+use super::rows::Detail;
 use super::{Proposal, Question, Task};
 
-/// First steps tried, in units of the largest.
-const FIRST_STEPS: [f64; 11] = [1.0, 0.7, 0.5, 0.35, 0.22, 0.12, 0.06, 0.03, 0.015, 0.005, 0.001];
-/// β a tried: the law of large t needs more than 1/2, and the last is practically a constant step.
-const RATES: [f64; 11] = [1.0, 1.5, 2.5, 5.0, 12.0, 40.0, CONSTANT, 300.0, 0.75, 0.55, 0.4];
+/// How closely is looked.
+struct Effort {
+    /// First steps tried, in units of the largest.
+    first_steps: &'static [f64],
+    /// β a tried: the law of large t needs more than 1/2, and [`CONSTANT`] is practically a constant
+    /// step.
+    rates: &'static [f64],
+    /// How fast the E that are tried grow.
+    growth: f64,
+    /// How close, in logarithms, schedules are searched for while E and K are, and at the end.
+    coarse: f64,
+    fine: f64,
+}
+
+/// For problems whose rounds cost next to nothing.
+const THOROUGH: Effort = Effort {
+    first_steps: &[1.0, 0.7, 0.5, 0.35, 0.22, 0.12, 0.06, 0.03, 0.015, 0.005, 0.001],
+    rates: &[1.0, 1.5, 2.5, 5.0, 12.0, 40.0, CONSTANT, 300.0, 0.75, 0.55, 0.4],
+    growth: 1.35,
+    coarse: 0.03,
+    fine: 0.002,
+};
+/// For problems whose rounds are matrices, or go over rows.
+const QUICK: Effort = Effort {
+    first_steps: &[1.0, 0.5, 0.22, 0.08, 0.02],
+    rates: &[1.0, 2.0, 5.0, CONSTANT, 20.0, 0.6],
+    growth: 1.9,
+    coarse: 0.12,
+    fine: 0.03,
+};
 /// β a above which steps are constant for all practical purposes.
 const CONSTANT: f64 = 1e5;
 /// Costs beyond this many times the best are not pursued.
 const INTERESTING: f64 = 2.5;
-/// How close, in logarithms, schedules are searched for while E and K are, and at the end.
-const COARSE: f64 = 0.03;
-const FINE: f64 = 0.002;
 /// Local steps beyond which nobody goes without saying so.
 const MOST_LOCAL_STEPS: usize = 2000;
 
@@ -47,6 +71,8 @@ struct Variant {
 }
 
 struct Search<'a> {
+    task: Task<'a>,
+    effort: &'static Effort,
     question: &'a Question,
     variants: Vec<Variant>,
     plain: Box<dyn Dynamics + 'a>,
@@ -77,10 +103,12 @@ struct Place {
 pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64)) -> Found {
     let clients = task.federation.clients();
     let mut search = Search {
+        task: *task,
+        effort: if task.is_simple() { &THOROUGH } else { &QUICK },
         question,
         variants: Vec::new(),
-        plain: task.dynamics(false),
-        scaled: task.protocol.scale_objectives.then(|| task.dynamics(true)),
+        plain: task.dynamics(false, Detail::Sketch),
+        scaled: task.protocol.scale_objectives.then(|| task.dynamics(true, Detail::Sketch)),
         error: task.error(),
         margin: task.margin,
         largest_step: 1.0 / task.smoothness,
@@ -207,7 +235,7 @@ impl Search<'_> {
         let most = MOST_LOCAL_STEPS.min(self.question.budget as usize).max(1);
         let chosen = match &self.question.local_steps {
             Some(list) => list.clone(),
-            None => geometric(1, most, 1.35),
+            None => geometric(1, most, self.effort.growth),
         };
         let all: Vec<usize> = (0..self.variants.len()).collect();
         let mut worse = 0;
@@ -246,15 +274,18 @@ impl Search<'_> {
             let high = tried.get(place + 1).copied().unwrap_or(best.local_steps + 2);
             let mut inside = between(low, best.local_steps, 5);
             inside.extend(between(best.local_steps, high, 5));
-            if inside.is_empty() {
-                return;
-            }
             for local_steps in inside {
                 self.explore(local_steps, &[best.variant]);
             }
             if self.best().is_some_and(|cell| cell.local_steps == best.local_steps) {
-                return;
+                break;
             }
+        }
+        // Whole rounds make costs ragged: a little further away may be as good by chance.
+        let Some(best) = self.best() else { return };
+        let around = best.local_steps * 3 / 5..best.local_steps * 8 / 5 + 3;
+        for local_steps in between(around.start, around.end, 12) {
+            self.explore(local_steps, &[best.variant]);
         }
     }
 
@@ -301,9 +332,11 @@ impl Search<'_> {
         for place in 0..self.cells.len() {
             let Some(best) = self.best() else { return };
             let mut cell = self.cells[place];
-            let own = cell.reach.crossing * self.cost_of_round(cell.local_steps, cell.variant);
-            if self.variants[cell.variant].contends && own <= 1.1 * self.cost(&best) {
-                self.descend(&mut cell, FINE);
+            let each = self.cost_of_round(cell.local_steps, cell.variant);
+            let hoped_for = libm::ceil(0.95 * cell.reach.crossing) * each;
+            let leads = cell.place == best.place && cell.local_steps == best.local_steps;
+            if self.variants[cell.variant].contends && (leads || hoped_for < self.cost(&best)) {
+                self.descend(&mut cell, self.effort.fine);
                 self.cells[place] = cell;
             }
         }
@@ -337,20 +370,31 @@ impl Search<'_> {
             places.extend(near.map(|cell| cell.place).take(1));
         }
         places.dedup();
-        let top = libm::log(self.largest_step);
-        for rate in RATES {
-            for first in FIRST_STEPS {
-                let first = top + libm::log(first);
-                places.push(Place { first, rate: libm::log(rate) });
-            }
-        }
         for place in places {
             self.try_place(local_steps, group, place, &mut best);
         }
+        let contenders: Vec<usize> =
+            (0..group.len()).filter(|&k| self.variants[group[k]].contends).collect();
+        let top = libm::log(self.largest_step);
+        for (row, &rate) in self.effort.rates.iter().enumerate() {
+            for (column, &first) in self.effort.first_steps.iter().enumerate() {
+                let place = Place { first: top + libm::log(first), rate: libm::log(rate) };
+                // Those that are there for comparison do with a quarter of the grid.
+                if row % 2 == 0 && column % 2 == 0 {
+                    self.try_place(local_steps, group, place, &mut best);
+                    continue;
+                }
+                let chosen: Vec<usize> = contenders.iter().map(|&k| group[k]).collect();
+                let mut own: Vec<Option<Cell>> = contenders.iter().map(|&k| best[k]).collect();
+                self.try_place(local_steps, &chosen, place, &mut own);
+                contenders.iter().zip(own).for_each(|(&k, own)| best[k] = own);
+            }
+        }
         for (k, &v) in group.iter().enumerate() {
             let Some(mut cell) = best[k] else { continue };
-            if self.variants[v].contends {
-                self.descend(&mut cell, COARSE);
+            let cheapest = self.best().map_or(f64::INFINITY, |cell| self.cost(&cell));
+            if self.variants[v].contends && self.cost(&cell) <= 1.6 * cheapest {
+                self.descend(&mut cell, self.effort.coarse);
             }
             self.cells.push(cell);
         }
@@ -421,7 +465,10 @@ impl Search<'_> {
             budget.min(own).min(affordable.min(1e18) as u64)
         };
         let limits: Vec<u64> = variants.iter().enumerate().map(limit).collect();
-        let reaches = self.follow(local_steps, variants, place.step_size(self.margin), &limits, true);
+        if limits.iter().all(|limit| *limit == 0) {
+            return;
+        }
+        let reaches = self.follow(local_steps, variants, place.step_size(self.margin), &limits);
         for (k, reach) in reaches.into_iter().enumerate() {
             let Some(reach) = reach else { continue };
             if best[k].is_none_or(|cell| reach.crossing < cell.reach.crossing) {
@@ -436,7 +483,6 @@ impl Search<'_> {
         variants: &[usize],
         step_size: StepSize,
         limits: &[u64],
-        frozen: bool,
     ) -> Vec<Option<Reach>> {
         let samplings: Vec<Sampling> =
             variants.iter().map(|&v| self.variants[v].sampling).collect();
@@ -450,27 +496,42 @@ impl Search<'_> {
             target: self.question.target,
             margin: self.margin,
             stable_first_round: true,
-            frozen,
+            frozen: true,
         };
         follow(&mut **dynamics, local_steps, step_size, &aim, &samplings, limits)
     }
 
-    /// The cell as a proposal, with numbers that a person can type where they do as well, and every
-    /// round worked out by itself.
-    fn finish(&mut self, cell: Cell) -> Proposal {
+    /// The cell as a proposal: with numbers that a person can type where they do as well, every round
+    /// worked out by itself, over many rows.
+    fn finish(&self, cell: Cell) -> Proposal {
         let first = cell.place.step();
+        let variant = &self.variants[cell.variant];
+        let mut dynamics = self.task.dynamics(variant.scaled, Detail::Full);
+        let limit = [self.question.budget / cell.local_steps as u64];
+        let mut last = self.proposal(&cell);
         for digits in [3, 4, 6, 15] {
             let gamma = significant(libm::exp(cell.place.rate) / self.margin / first, digits);
             let beta = significant(first * gamma, digits).min(gamma * self.largest_step);
             let step_size = StepSize::Decaying { beta, gamma };
-            let limit = [self.question.budget / cell.local_steps as u64];
-            let reach =
-                self.follow(cell.local_steps, &[cell.variant], step_size, &limit, false)[0];
-            if let Some(reach) = reach.filter(|reach| reach.rounds <= cell.reach.rounds) {
-                return Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) };
+            let (aim, sampling) = (self.aim(false), [variant.sampling]);
+            let reach = follow(&mut *dynamics, cell.local_steps, step_size, &aim, &sampling, &limit);
+            let Some(reach) = reach[0] else { continue };
+            last = Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) };
+            if reach.rounds <= cell.reach.rounds {
+                break;
             }
         }
-        self.proposal(&cell)
+        last
+    }
+
+    fn aim(&self, frozen: bool) -> Aim<'_> {
+        Aim {
+            start: &self.error,
+            target: self.question.target,
+            margin: self.margin,
+            stable_first_round: true,
+            frozen,
+        }
     }
 
     fn proposal(&self, cell: &Cell) -> Proposal {
@@ -482,6 +543,7 @@ impl Search<'_> {
             crossing: cell.reach.crossing,
             distance_sq: cell.reach.distance_sq,
             worst_after: cell.reach.worst_after,
+            watched: cell.reach.watched,
             communication: self.variants[cell.variant].communication,
         }
     }

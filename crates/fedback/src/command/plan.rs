@@ -34,9 +34,8 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
     }
     let bar = Share::new(&format!("{} · planning", label(plan)), context.quiet);
     let mut progress = Progress::new(&format!("{} · checking", label(plan)), context.quiet);
-    let advice = context.saving(|| {
-        Advice::of(plan, question, &mut |share| bar.set(share), &mut progress, &context.stop)
-    })?;
+    let mut hear = |share: f64| bar.set(share);
+    let advice = Advice::of(plan, question, &mut hear, &mut progress, &context.stop)?;
     let written = write(&args, &document, plan, &advice)?;
     match args.spec.json {
         true => output::print_json(&advice.to_json(plan.federation.clients()))?,
@@ -201,11 +200,12 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
         add(
             "simulated",
             format!(
-                "{} ± {} over {} repetitions, at most {} up to twice the steps: {verdict}",
+                "{} ± {} over {} repetitions, at most {} up to step {}: {verdict}",
                 short(verified.distance_sq),
                 short(verified.standard_error),
                 verified.repetitions,
-                short(verified.worst_after)
+                short(verified.worst_after),
+                verified.steps
             ),
         );
     }
