@@ -166,12 +166,7 @@ impl Advice {
         Ok(advice)
     }
 
-    fn ready<'a>(
-        &self,
-        plan: &'a Plan,
-        point: &'a [f64],
-        margin: f64,
-    ) -> Result<Ready<'a>, Error> {
+    fn ready<'a>(&self, plan: &'a Plan, point: &'a [f64], margin: f64) -> Result<Ready<'a>, Error> {
         let Plan { federation, protocol, start, .. } = plan;
         let derived = || {
             let constants = Constants::of(federation, protocol, start, Some(point));

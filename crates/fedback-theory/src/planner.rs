@@ -25,8 +25,8 @@ use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use coordinates::Coordinates;
 use coupled::Coupled;
 use dynamics::{Dynamics, Sampling};
-use horizon::{Aim, follow};
 pub use guide::noise_limited_local_steps;
+use horizon::{Aim, follow};
 pub use latency::Latency;
 use rows::Detail;
 pub use search::{Found, search};
@@ -160,13 +160,8 @@ pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option
     let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
     let mut dynamics = task.dynamics(task.scales(scheme), Detail::Full);
     let error = task.error();
-    let aim = Aim {
-        start: &error,
-        target,
-        margin: task.margin,
-        stable_first_round: false,
-        frozen: true,
-    };
+    let aim =
+        Aim { start: &error, target, margin: task.margin, stable_first_round: false, frozen: true };
     let sampling = Sampling::of(scheme, task.federation.clients());
     let limit = budget / local_steps as u64;
     let reach = follow(&mut *dynamics, local_steps, step_size, &aim, &[sampling], &[limit])[0]?;

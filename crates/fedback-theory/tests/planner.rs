@@ -186,11 +186,8 @@ fn first_round_radius(federation: &Federation, protocol: &Protocol) -> f64 {
             Scheme::WithReplacement { cohort } => (own * p[k] - p[k] * p[l]) / cohort as f64,
             Scheme::WithoutReplacement { cohort } => {
                 let (n, k_size) = (n as f64, cohort as f64);
-                let pair = if k == l {
-                    k_size / n
-                } else {
-                    k_size * (k_size - 1.0) / (n * (n - 1.0))
-                };
+                let pair =
+                    if k == l { k_size / n } else { k_size * (k_size - 1.0) / (n * (n - 1.0)) };
                 p[k] * p[l] * (n * n / (k_size * k_size) * pair - 1.0)
             }
         }
@@ -276,8 +273,7 @@ fn compare(seed: u64, points: usize, local_steps: &[usize]) -> Option<f64> {
 #[ignore = "minutes"]
 fn many_random_problems_against_a_fine_grid() {
     let local_steps: Vec<usize> = (1..=12).chain([15, 18, 22, 30, 40]).collect();
-    let ratios: Vec<f64> =
-        (0..36).filter_map(|seed| compare(7 * seed, 40, &local_steps)).collect();
+    let ratios: Vec<f64> = (0..36).filter_map(|seed| compare(7 * seed, 40, &local_steps)).collect();
     let worst = ratios.iter().copied().fold(0.0, f64::max);
     println!("{} problems, worst {worst}: {ratios:.3?}", ratios.len());
     assert!(ratios.len() > 18 && worst < 1.02, "{ratios:?}");
@@ -321,12 +317,7 @@ fn the_usual_step_sizes() {
 /// Matrices and numbers say the same of a problem that is both.
 #[test]
 fn matrices_agree_with_numbers() {
-    let numbers = gaussian(
-        vec![0.5, 0.3, 0.2],
-        vec![1.0, 4.0, 2.0],
-        vec![0.3, 0.9, 0.6],
-        1.0,
-    );
+    let numbers = gaussian(vec![0.5, 0.3, 0.2], vec![1.0, 4.0, 2.0], vec![0.3, 0.9, 0.6], 1.0);
     let response = Shift::Matrix { dim: 1, values: vec![0.3, 0.9, 0.6] };
     let matrices = Federation { response, ..numbers.clone() };
     let (stable, margin) = averages(&numbers);
@@ -399,7 +390,10 @@ fn a_logistic_problem() {
     let federation = Federation {
         weights: table.row_shares(),
         base: Base::Table(table),
-        response: Shift::Scaled { sensitivity: vec![0.3, 0.6, 1.0], pattern: vec![-1.0, 0.0, 0.0, 0.0] },
+        response: Shift::Scaled {
+            sensitivity: vec![0.3, 0.6, 1.0],
+            pattern: vec![-1.0, 0.0, 0.0, 0.0],
+        },
         loss: Loss::Logistic { l2: 0.05 },
     };
     let start = [0.0; 4];
@@ -414,20 +408,22 @@ fn a_logistic_problem() {
         margin: point.gradient_margin.unwrap(),
         smoothness: 2.5,
     };
-    let began = std::time::Instant::now();
-    let found = search(&task, &Question { budget: 100_000, ..question(0.02, 10.0, 0.0, 3) }, &mut |_| ());
-    println!("{:?} {:?} {:?} {}", point.theta, point.gradient_margin, found.best, found.alternatives.len());
-    println!("{:?}", began.elapsed());
-    let best = found.best.unwrap();
-    assert!(best.worst_after <= 0.02 && best.distance_sq > 0.002);
+    let question = Question {
+        budget: 100_000,
+        with_replacement: false,
+        without_replacement: false,
+        ..question(0.02, 10.0, 0.0, 3)
+    };
+    let best = search(&task, &question, &mut |_| ()).best.unwrap();
+    assert!(best.worst_after <= 0.02 && best.distance_sq > 0.002, "{best:?}");
     let there = Task { start: &point.theta, ..task };
-    let at_once = search(&there, &Question { budget: 100_000, ..question(0.02, 10.0, 0.0, 3) }, &mut |_| ());
-    assert_eq!(at_once.best.unwrap().rounds, 1);
+    let at_once = search(&there, &question, &mut |_| ()).best.unwrap();
+    assert_eq!((at_once.rounds, at_once.local_steps), (1, 1));
 }
 
 #[test]
 fn random_problems_against_a_grid() {
-    for seed in [7, 14, 28, 91] {
+    for seed in [7, 14, 28, 35] {
         let ratio = compare(seed, 12, &[1, 2, 3, 5, 8, 12]).unwrap();
         assert!(ratio < 1.02, "{seed}: {ratio}");
     }

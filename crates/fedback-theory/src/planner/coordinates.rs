@@ -98,7 +98,7 @@ impl Coordinates {
         }
     }
 
-    fn fold(&self, j: usize) -> Fold {
+    fn fold(&self, j: usize, drawing: bool) -> Fold {
         let clients = self.weights.len();
         let n = clients as f64;
         let at = |i: usize| i * self.dim + j;
@@ -109,6 +109,9 @@ impl Coordinates {
             drift += g * self.b[k];
             noise += g * g * self.q[k];
             own_noise += p * (1.0 - p) * self.q[k];
+        }
+        if !drawing {
+            return Fold { gain, drift, noise, ..Fold::default() };
         }
         let mut with = Drawn { constant: own_noise, ..Drawn::default() };
         let mut without = Drawn { constant: (n - 1.0) * noise, ..Drawn::default() };
@@ -153,13 +156,13 @@ impl Fold {
 }
 
 impl Dynamics for Coordinates {
-    fn prepare(&mut self, sizes: &[f64]) {
+    fn prepare(&mut self, sizes: &[f64], drawing: bool) {
         self.a.fill(1.0);
         self.b.fill(0.0);
         self.q.fill(0.0);
         sizes.iter().for_each(|size| self.step(*size));
         for j in 0..self.dim {
-            self.folds[j] = self.fold(j);
+            self.folds[j] = self.fold(j, drawing);
         }
     }
 

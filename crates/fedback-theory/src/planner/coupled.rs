@@ -18,7 +18,10 @@ pub(super) struct Coupled<'a> {
     rows: Option<Rows<'a>>,
     /// As in [`super::coordinates`].
     offset: Option<DVector<f64>>,
+    /// Whether what draws of cohorts add is wanted.
+    drawing: bool,
     gain: DMatrix<f64>,
+    drift: DVector<f64>,
     noise: DMatrix<f64>,
     with: Drawn,
     without: Drawn,
@@ -88,7 +91,9 @@ impl<'a> Coupled<'a> {
             members: members.collect(),
             rows: Rows::new(federation, point, start, detail),
             offset: printed.then(|| DVector::from_column_slice(point)),
+            drawing: true,
             gain: zeros(),
+            drift: DVector::zeros(dim),
             noise: zeros(),
             with: drawn(),
             without: drawn(),
@@ -156,7 +161,7 @@ impl Member {
 }
 
 impl Dynamics for Coupled<'_> {
-    fn prepare(&mut self, sizes: &[f64]) {
+    fn prepare(&mut self, sizes: &[f64], drawing: bool) {
         let (dim, n) = (self.dim, self.members.len() as f64);
         let identity = DMatrix::identity(dim, dim);
         for member in &mut self.members {
@@ -165,29 +170,39 @@ impl Dynamics for Coupled<'_> {
             member.q.fill(0.0);
             sizes.iter().for_each(|size| member.step(*size, self.deploy));
         }
+        self.drawing = drawing;
         self.gain.fill(0.0);
+        self.drift.fill(0.0);
         self.noise.fill(0.0);
         self.with.noise.fill(0.0);
         for member in &self.members {
             let (g, p) = (member.expected, member.weight);
             self.gain += &member.a * g;
+            self.drift.axpy(g, &member.b, 1.0);
             self.noise += &member.q * (g * g);
             self.with.noise += &member.q * (p * (1.0 - p));
+        }
+        if !drawing {
+            return;
         }
         self.without.noise = &self.noise * (n - 1.0);
         let kept = if self.offset.is_some() { DMatrix::zeros(dim, dim) } else { identity };
         let members = self.members.iter();
         self.with.maps = members.clone().map(|m| (m.weight, &m.a - &self.gain)).collect();
         let moved = &self.gain - &kept;
-        self.without.maps = members
-            .map(|m| (1.0 / n, (&m.a - &kept) * self.coefficient(m) - &moved))
-            .collect();
+        self.without.maps =
+            members.map(|m| (1.0 / n, (&m.a - &kept) * self.coefficient(m) - &moved)).collect();
     }
 
     fn work(&mut self, mean: &[f64], sizes: &[f64]) {
         let (dim, n) = (self.dim, self.members.len() as f64);
         let broadcast = DVector::from_column_slice(mean);
         let bent = self.rows.as_ref().filter(|rows| broadcast.norm() > rows.linear_within);
+        if bent.is_none() && !self.drawing {
+            self.mean.copy_from(&self.drift);
+            self.mean.gemv(1.0, &self.gain, &broadcast, 1.0);
+            return;
+        }
         for member in &mut self.members {
             match bent {
                 Some(rows) => member.travel(rows, &broadcast, sizes, self.deploy),
@@ -196,6 +211,9 @@ impl Dynamics for Coupled<'_> {
         }
         self.mean.fill(0.0);
         self.members.iter().for_each(|m| self.mean.axpy(m.expected, &m.u, 1.0));
+        if !self.drawing {
+            return;
+        }
         self.with.source.fill(0.0);
         self.without.source.fill(0.0);
         let origin = match &self.offset {

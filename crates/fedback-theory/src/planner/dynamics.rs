@@ -50,8 +50,9 @@ impl Sampling {
 
 /// The rounds of one problem with E local steps.
 pub(super) trait Dynamics {
-    /// Works out A_i, b_i and Q_i for a round with these local step sizes.
-    fn prepare(&mut self, sizes: &[f64]);
+    /// Works out A_i, b_i and Q_i for a round with these local step sizes, and what draws of cohorts
+    /// add to them if any scheme draws.
+    fn prepare(&mut self, sizes: &[f64], drawing: bool);
     /// Works from a broadcast with this mean error; the clients' means decide what sampling adds.
     fn work(&mut self, mean: &[f64], sizes: &[f64]);
     /// Writes the mean error of the aggregate.

@@ -1,10 +1,10 @@
 //! Reach and stay: the first aggregation from which on the error is at most the target.
 //!
 //! A path is followed round by round until the error has been at most the target for as long as it
-//! takes everything to settle: twelve time constants of the slowest direction, or eight times as
+//! takes everything to settle: seven time constants of the slowest direction, or eight times as
 //! many steps (γ included) as it took to get there, whichever comes first. Steps that decay make the
 //! error vanish in the end, so only a hump soon after the first crossing could break a promise, and
-//! a hump rises within a few time constants; with practically constant steps twelve of them show the
+//! a hump rises within a few time constants; with practically constant steps seven of them show the
 //! stationary error itself.
 //!
 //! While step sizes hardly change, a round's maps are worked out once for a stretch of rounds at the
@@ -19,7 +19,7 @@ const FROZEN: f64 = 0.01;
 /// The same where every target is met and only humps are watched for.
 const WATCHING: f64 = 0.05;
 /// Time constants after which everything has settled.
-const SETTLED: f64 = 12.0;
+const SETTLED: f64 = 7.0;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
 
@@ -102,7 +102,8 @@ pub(super) fn follow(
                 (true, true) => WATCHING,
             };
             shared = stretch(step_size, round, &mut sizes, change);
-            dynamics.prepare(&sizes);
+            let drawing = ways.iter().any(|way| way.open && way.sampling.share > 0.0);
+            dynamics.prepare(&sizes, drawing);
         }
         if round == 0 && aim.stable_first_round {
             for way in &mut ways {
@@ -118,9 +119,8 @@ pub(super) fn follow(
         for way in ways.iter_mut().filter(|way| way.open) {
             let now = square + dynamics.spread(way.sampling, &mut way.spread);
             way.meet(round, now, aim.target, (settled, time));
-            way.open &= now <= hopeless;
-            if !(now <= hopeless) {
-                way.reached = None;
+            if now.is_nan() || now > hopeless {
+                (way.open, way.reached) = (false, None);
             }
         }
     }

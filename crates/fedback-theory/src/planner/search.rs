@@ -26,6 +26,9 @@ struct Effort {
     /// How close, in logarithms, schedules are searched for while E and K are, and at the end.
     coarse: f64,
     fine: f64,
+    /// E that are tried around the best, and how often refining starts again.
+    around: usize,
+    turns: usize,
 }
 
 /// For problems whose rounds cost next to nothing.
@@ -35,6 +38,8 @@ const THOROUGH: Effort = Effort {
     growth: 1.35,
     coarse: 0.03,
     fine: 0.002,
+    around: 12,
+    turns: 3,
 };
 /// For problems whose rounds are matrices, or go over rows.
 const QUICK: Effort = Effort {
@@ -43,6 +48,8 @@ const QUICK: Effort = Effort {
     growth: 1.9,
     coarse: 0.12,
     fine: 0.03,
+    around: 3,
+    turns: 1,
 };
 /// β a above which steps are constant for all practical purposes.
 const CONSTANT: f64 = 1e5;
@@ -126,7 +133,7 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     search.variants = schemes.into_iter().map(variant).collect();
     search.over_local_steps(&mut |share| progress(0.7 * share));
     // Refining one choice may move the best place of the other.
-    for turn in 0..3 {
+    for turn in 0..search.effort.turns {
         let before = search.best();
         search.between_cohorts(&variant, clients);
         search.between_local_steps();
@@ -272,8 +279,8 @@ impl Search<'_> {
             let place = tried.iter().position(|e| *e == best.local_steps).unwrap_or(0);
             let low = if place == 0 { 0 } else { tried[place - 1] };
             let high = tried.get(place + 1).copied().unwrap_or(best.local_steps + 2);
-            let mut inside = between(low, best.local_steps, 5);
-            inside.extend(between(best.local_steps, high, 5));
+            let mut inside = between(low, best.local_steps, self.effort.around / 2 + 1);
+            inside.extend(between(best.local_steps, high, self.effort.around / 2 + 1));
             for local_steps in inside {
                 self.explore(local_steps, &[best.variant]);
             }
@@ -284,7 +291,7 @@ impl Search<'_> {
         // Whole rounds make costs ragged: a little further away may be as good by chance.
         let Some(best) = self.best() else { return };
         let around = best.local_steps * 3 / 5..best.local_steps * 8 / 5 + 3;
-        for local_steps in between(around.start, around.end, 12) {
+        for local_steps in between(around.start, around.end, self.effort.around) {
             self.explore(local_steps, &[best.variant]);
         }
     }
@@ -406,21 +413,24 @@ impl Search<'_> {
     fn descend(&mut self, cell: &mut Cell, finest: f64) {
         let top = libm::log(self.largest_step);
         let mut width = 0.25;
-        while width > finest {
+        while width > finest && cell.reach.rounds > 1 {
             let from = cell.place;
             for side in [1.0, -1.0] {
                 let first = (from.first + side * width).min(top);
                 if first != from.first {
                     let other = self.best_rate(cell, Place { first, ..from }, finest);
-                    *cell = other.filter(|o| o.reach.crossing < cell.reach.crossing).unwrap_or(*cell);
+                    *cell =
+                        other.filter(|o| o.reach.crossing < cell.reach.crossing).unwrap_or(*cell);
                 }
             }
             if cell.place.first == from.first {
                 width *= 0.5;
             }
         }
-        let place = cell.place;
-        *cell = self.best_rate(cell, place, finest).unwrap_or(*cell);
+        if cell.reach.rounds > 1 {
+            let place = cell.place;
+            *cell = self.best_rate(cell, place, finest).unwrap_or(*cell);
+        }
     }
 
     /// The best rate for the first step of a place, looked for around the place's own.
@@ -461,7 +471,9 @@ impl Search<'_> {
         let limit = |(k, &v): (usize, &usize)| {
             let budget = self.question.budget / local_steps as u64;
             let affordable = INTERESTING * cheapest / self.cost_of_round(local_steps, v);
+            // One round cannot be bettered.
             let own = best[k].map_or(u64::MAX, |cell| cell.reach.rounds);
+            let own = if own == 1 { 0 } else { own };
             budget.min(own).min(affordable.min(1e18) as u64)
         };
         let limits: Vec<u64> = variants.iter().enumerate().map(limit).collect();
@@ -514,7 +526,8 @@ impl Search<'_> {
             let beta = significant(first * gamma, digits).min(gamma * self.largest_step);
             let step_size = StepSize::Decaying { beta, gamma };
             let (aim, sampling) = (self.aim(false), [variant.sampling]);
-            let reach = follow(&mut *dynamics, cell.local_steps, step_size, &aim, &sampling, &limit);
+            let reach =
+                follow(&mut *dynamics, cell.local_steps, step_size, &aim, &sampling, &limit);
             let Some(reach) = reach[0] else { continue };
             last = Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) };
             if reach.rounds <= cell.reach.rounds {

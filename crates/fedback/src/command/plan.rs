@@ -216,7 +216,9 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     add(
         "the spec's own",
         match &advice.own {
-            Some(own) => format!("{} steps, cost {}{}", own.steps(), short(own.total()), ratio(own)),
+            Some(own) => {
+                format!("{} steps, cost {}{}", own.steps(), short(own.total()), ratio(own))
+            }
             None => "does not reach and keep it".into(),
         },
     );
