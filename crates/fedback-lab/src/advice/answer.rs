@@ -82,6 +82,10 @@ impl Advice {
             let mut points: Vec<(f64, f64)> =
                 own.map(|a| (a.local_steps as f64, a.total())).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            // A lone point is no line, unless it is the planned one.
+            if points.len() < 2 && Some(scheme) != chosen {
+                continue;
+            }
             let mark = match scheme {
                 Scheme::WithReplacement { .. } => Mark::Dashed,
                 _ => Mark::Line,
