@@ -28,7 +28,7 @@ fn paper() -> Federation {
     let sd = ((0..n).map(|i| normal(i).powi(2)).sum::<f64>() / n as f64).sqrt();
     let sensitivity = (0..n).map(|i| 0.9 + 0.1f64.sqrt() * normal(i) / sd).collect();
     // Symmetric in i where the sensitivity is antisymmetric.
-    let sign = |i: usize| if i % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |i: usize| if i.is_multiple_of(2) { 1.0 } else { -1.0 };
     let lean = 1.0 / n as f64;
     let scale = (0.6 / (1.0 - lean * lean)).sqrt();
     let mean = (0..n).map(|i| 10.0 + scale * (sign(i) - lean)).collect();
@@ -215,7 +215,7 @@ fn random(seed: u64) -> (Federation, f64, Question) {
     }
     let n = dice.between(3.0, 9.0) as usize;
     let raw: Vec<f64> = (0..n).map(|_| dice.between(0.3, 1.7)).collect();
-    let equal = seed % 3 == 0;
+    let equal = seed.is_multiple_of(3);
     let total: f64 = raw.iter().sum();
     let weights = raw.iter().map(|w| if equal { 1.0 / n as f64 } else { w / total }).collect();
     let centre = dice.between(-0.5, 0.85);
@@ -226,7 +226,7 @@ fn random(seed: u64) -> (Federation, f64, Question) {
     let mean = (0..n).map(|_| dice.between(2.0 - spread, 2.0 + spread)).collect();
     let federation = gaussian(weights, mean, sensitivity, dice.between(0.1, 2.0));
     let (stable, _) = averages(&federation);
-    let far = dice.between(1.0, 20.0) * if seed % 2 == 0 { 1.0 } else { -1.0 };
+    let far = dice.between(1.0, 20.0) * if seed.is_multiple_of(2) { 1.0 } else { -1.0 };
     let target = far * far * 10f64.powf(dice.between(-4.5, -0.7));
     let communication = [0.0, 1.0, 10.0, 100.0][(seed / 2 % 4) as usize];
     let straggler = [0.0, 0.5, 1.0][(seed % 3) as usize];

@@ -58,7 +58,7 @@ pub(super) fn verify(
     let repetitions = ((AFFORDABLE / (each * all as f64)) as u64).clamp(FEWEST, MOST);
     plan.spec.repetitions = Count(asked.unwrap_or(repetitions));
     // A record at the planned step itself.
-    let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds % every == 0);
+    let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds.is_multiple_of(*every));
     plan.spec.measure = Measure {
         every: Count(every.unwrap_or(rounds)),
         distance: true,
