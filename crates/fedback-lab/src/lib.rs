@@ -2,9 +2,11 @@
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
 //! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
-//! [`bounds`] are what theory says of the same plan, [`check`] is its verdict; [`chart`] puts runs and
-//! theory side by side in a [`figure`]. [`fit`] makes a spec of what was observed.
+//! [`bounds`] are what theory says of the same plan, [`check`] is its verdict, [`advice`] what the plan
+//! should have been; [`chart`] puts runs and theory side by side in a [`figure`]. [`fit`] makes a spec
+//! of what was observed.
 
+pub mod advice;
 pub mod bounds;
 pub mod chart;
 pub mod check;

@@ -211,6 +211,13 @@ impl Document {
         assign(&mut self.table, key.trim(), value).map_err(|error| Error::input(&origin, error))
     }
 
+    /// The document as TOML after a change.
+    pub fn rewritten(&self, change: impl FnOnce(&mut Table)) -> String {
+        let mut table = self.table.clone();
+        change(&mut table);
+        toml::to_string(&table).unwrap_or_else(|error| format!("# {error}"))
+    }
+
     /// Decodes the spec: one point for each combination of the sweep, one without a sweep.
     pub fn points(&self) -> Result<Vec<Point>, Error> {
         let fail = |error: KeyError| Error::input(&self.origin, error);

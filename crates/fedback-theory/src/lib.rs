@@ -4,7 +4,8 @@
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
 //! to which errors shrink, [`asymptotic`] the law of large t, [`bounds`] the paper's theorems as
 //! numbers, from the [`constants`] of its assumptions, [`degeneracy`] whether a reaction matters at
-//! all; [`certificate`] puts them together into a verdict. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
+//! all; [`certificate`] puts them together into a verdict, [`planner`] finds the cheapest way to an
+//! accuracy. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
 pub mod alternative;
@@ -17,6 +18,7 @@ pub mod exact;
 pub mod limit;
 mod newton;
 pub mod optimal;
+pub mod planner;
 mod spectrum;
 pub mod stable;
 mod starts;

@@ -374,7 +374,7 @@ mod tests {
         };
         let federation = Federation {
             weights: vec![1.0],
-            base: Base::Table(Table::new(&raw, &how, Seed(1)).unwrap()),
+            base: Base::Table(Table::new(raw, &how, Seed(1)).unwrap()),
             response: best_response(&Sensitivity::Scalar(vec![epsilon]), &[0], 1),
             loss: Loss::Squared { l2: 0.0 },
         };

@@ -132,7 +132,7 @@ fn table(values: &[f64], labels: &[f64], features: usize) -> Table {
         partition: Partition::Equal(1),
         by_class: false,
     };
-    Table::new(&raw, &how, Seed(1)).unwrap()
+    Table::new(raw, &how, Seed(1)).unwrap()
 }
 
 /// H = diag(1, 3) and H⁻¹J = [[3, −9], [1, −3]], whose square is zero: rows (±1, ±√3) with the label −1

@@ -38,6 +38,8 @@ pub enum Command {
     Bounds(BoundsArgs),
     /// How clients react, estimated from data collected under several deployed models
     Fit(FitArgs),
+    /// The cheapest E, K, scheme and step sizes that reach an accuracy and keep it
+    Plan(PlanArgs),
     /// List recorded runs, newest first
     Runs(RunsArgs),
     /// Go on with interrupted runs, to the same bits as if they had not been
@@ -175,6 +177,66 @@ pub enum FitShape {
     Vector,
     /// A matrix
     Matrix,
+}
+
+#[derive(Args)]
+// A negative number is refused by name and range, not as an unknown option.
+#[command(allow_negative_numbers = true)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    /// Expected squared distance to the stable point to reach, and to keep
+    #[arg(long, value_name = "A")]
+    pub accuracy: f64,
+    /// What a communication costs, in local steps
+    #[arg(long, value_name = "C", default_value_t = 1.0)]
+    pub communication_cost: f64,
+    /// The share of a communication that is waiting for the slowest client, 0 to 1
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
+    pub straggler: f64,
+    /// How long clients take: constant, exponential or lognormal:SIGMA
+    #[arg(long, value_name = "LATENCY", default_value = "exponential")]
+    pub latency: String,
+    /// The most local steps
+    #[arg(long, value_name = "STEPS", default_value_t = 1_000_000.0)]
+    pub budget: f64,
+    /// Local steps a round to choose from (default: any)
+    #[arg(long, value_name = "E,…", value_delimiter = ',')]
+    pub local_steps: Vec<f64>,
+    /// Schemes to choose from (default: all)
+    #[arg(long, value_name = "SCHEME,…", value_delimiter = ',', value_enum)]
+    pub schemes: Vec<SchemeChoice>,
+    /// The largest cohort (default: all clients)
+    #[arg(long, value_name = "K")]
+    pub max_cohort: Option<f64>,
+    /// The share of A to plan for (default: 0.92 where moments are exact, else 0.8)
+    #[arg(long, value_name = "SHARE")]
+    pub safety: Option<f64>,
+    /// L of the first step's limit 1/L instead of the derived one
+    #[arg(long, value_name = "L")]
+    pub smoothness: Option<f64>,
+    /// Repetitions of the simulation that checks the plan (default: what a few seconds allow)
+    #[arg(long, value_name = "R")]
+    pub repetitions: Option<f64>,
+    /// The spec to write, with the planned setting; an existing one is left alone
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace the file of --output
+    #[arg(long)]
+    pub force: bool,
+    /// The chart to write: total cost over E
+    #[arg(long, value_name = "FILE")]
+    pub figure: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemeChoice {
+    /// Every client, every round
+    Full,
+    /// K draws by weight
+    WithReplacement,
+    /// K different clients
+    WithoutReplacement,
 }
 
 #[derive(Args)]

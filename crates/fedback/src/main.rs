@@ -38,6 +38,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Check(args)) => command::check::run(&context, args),
         Some(Command::Bounds(args)) => command::bounds::run(args),
         Some(Command::Fit(args)) => command::fit::run(&context, args),
+        Some(Command::Plan(args)) => command::plan::run(&context, args),
         Some(Command::Runs(args)) => command::runs::run(&context, args),
         Some(Command::Resume(args)) => command::resume::run(&context, args),
         Some(Command::Export(args)) => command::export::run(&context, args),

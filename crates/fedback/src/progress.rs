@@ -80,3 +80,28 @@ fn target(quiet: bool) -> ProgressDrawTarget {
         false => ProgressDrawTarget::stderr_with_hz(10),
     }
 }
+
+/// A bar for a share of work that is done, invisible where nobody looks.
+pub struct Share {
+    bar: ProgressBar,
+}
+
+impl Share {
+    /// A bar with a label.
+    pub fn new(label: &str, quiet: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(1000), target(quiet));
+        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {percent}% · {elapsed}") {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        bar.set_message(label.to_string());
+        Share { bar }
+    }
+
+    /// Shows a share between 0 and 1; gone once all is done.
+    pub fn set(&self, share: f64) {
+        self.bar.set_position((1000.0 * share) as u64);
+        if share >= 1.0 {
+            self.bar.finish_and_clear();
+        }
+    }
+}

@@ -566,6 +566,34 @@ fn verdicts_are_not_written_down() {
 }
 
 #[test]
+fn a_plan_is_checked_and_written_as_a_spec_that_runs() {
+    let folder = Folder::new(GAUSSIAN);
+    let ask = ["plan", "spec.toml", "--accuracy", "0.2", "--communication-cost", "10", "--json"];
+    let json =
+        folder.json(&[&ask[..], &["--output", "planned.toml", "--figure", "c.svg"]].concat());
+    assert_eq!(json["verified"]["holds"], true, "{json}");
+    assert!(json["predicted"]["worst_after"].as_f64().unwrap() <= 0.2);
+    let planned = folder.json(&["run", "planned.toml", "--json", "--store", "none"]);
+    let last = planned["curve"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["step"], json["steps"]);
+    assert!(std::fs::read_to_string(folder.path().join("c.svg")).unwrap().contains("<svg"));
+    let taken = folder.run(&[&ask[..], &["--output", "planned.toml"]].concat());
+    assert_eq!(taken.status.code(), Some(2));
+    let short = folder.run(&[&ask[..], &["--budget", "2"]].concat());
+    assert_eq!(short.status.code(), Some(1));
+    let answer: Value = serde_json::from_slice(&short.stdout).unwrap();
+    assert_eq!(
+        (&answer["steps"], &answer["binding"]["constraint"]),
+        (&Value::Null, &"budget".into())
+    );
+    for wrong in [["--straggler", "2"], ["--latency", "slow"], ["--max-cohort", "9"]] {
+        let refused = folder.run(&[&ask[..], &wrong[..]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(text(&refused.stderr).contains(wrong[0]), "{wrong:?}");
+    }
+}
+
+#[test]
 fn help_is_what_it_was() {
     let folder = Folder::new("");
     let mut pages = text(&folder.run(&["--help"]).stdout);

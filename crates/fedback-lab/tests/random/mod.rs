@@ -154,7 +154,7 @@ fn table(draw: &mut Draw) -> Federation {
         partition: Partition::Equal(clients),
         by_class: false,
     };
-    let built = Table::new(&raw, &how, Seed(1)).unwrap();
+    let built = Table::new(raw, &how, Seed(1)).unwrap();
     let l2 = draw.choose(&[0.0, 0.01, 0.1, 1.0]);
     let strength = draw.choose(&[0.2, 1.0, 3.0]);
     let (low, high) = (if draw.below(4) == 0 { -strength } else { 0.0 }, strength);

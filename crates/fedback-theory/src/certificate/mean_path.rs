@@ -388,7 +388,7 @@ mod tests {
             partition: Partition::Equal(2),
             by_class: false,
         };
-        let table = Table::new(&raw, &how, Seed(1)).unwrap();
+        let table = Table::new(raw, &how, Seed(1)).unwrap();
         for loss in [Loss::Logistic { l2: 0.1 }, Loss::Squared { l2: 0.3 }] {
             let federation = Federation {
                 weights: vec![0.3, 0.7],

@@ -23,7 +23,14 @@ pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
     let mut checks: Vec<(&Plan, Check)> = Vec::new();
     for plan in &experiment.plans {
         let stages = Stages::new(&label(plan), context.quiet);
-        checks.push((plan, Check::of(plan, &mut |stage| stages.now(stage))));
+        // A file that is wrong is said before anything takes time.
+        let resamples = plan.resampled()?;
+        let mut check = Check::of(plan, &mut |stage| stages.now(stage));
+        if let Some(resamples) = resamples {
+            stages.now("judging resamples");
+            check = check.with_resamples(plan, resamples);
+        }
+        checks.push((plan, check));
     }
     let shown = args.figure.is_some() || (!args.spec.json && std::io::stdout().is_terminal());
     let picture = if shown { picture(&checks) } else { None };

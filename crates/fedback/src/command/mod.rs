@@ -8,6 +8,7 @@ pub mod exact;
 pub mod export;
 pub mod fit;
 pub mod new;
+pub mod plan;
 pub mod reproduce;
 pub mod resume;
 pub mod run;

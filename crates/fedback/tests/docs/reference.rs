@@ -127,6 +127,7 @@ fn every_field_of_json_is_documented() {
         fedback(folder, &with(&["check", "banks.toml"], &sweep)),
         fedback(folder, &with(&["bounds", "gaussian.toml"], &[])),
         fedback(folder, &with(&["bounds", "banks.toml"], &sweep)),
+        fedback(folder, &with(&["plan", "gaussian.toml", "--accuracy", "1"], &[])),
     ];
     for arguments in [
         vec!["runs", "--json"],

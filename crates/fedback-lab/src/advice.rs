@@ -1,0 +1,326 @@
+//! How to set E, K, the scheme and the step sizes: a search by theory, checked by simulation.
+//!
+//! The word plan is taken (a checked spec); what a plan should have been is an [`Advice`].
+
+mod answer;
+mod verify;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fedback_core::protocol::{Scheme, StepSize};
+use fedback_theory::bounds::Bound;
+use fedback_theory::constants::Constants;
+use fedback_theory::planner::{self, Found, Prices, Proposal, Task};
+use fedback_theory::stable::{Stability, stable_points};
+use toml::Value;
+
+use crate::bounds::{Cost, Guarantees, Overrides};
+use crate::error::Error;
+use crate::event::Sink;
+use crate::plan::Plan;
+use crate::spec::{
+    Algorithm, Count, Document, PFedAvg, Positive, SchemeName, StepSize as SpecStep,
+};
+
+pub use answer::scheme_label;
+pub use verify::Verified;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// A: E|θ − θ^PS|² to reach and to keep.
+    pub accuracy: f64,
+    /// What a run costs.
+    pub prices: Prices,
+    /// The most local steps.
+    pub budget: u64,
+    /// The local steps to choose from; none: any.
+    pub local_steps: Option<Vec<usize>>,
+    /// The schemes to choose from.
+    pub schemes: Vec<SchemeName>,
+    /// The largest cohort; none: all clients.
+    pub most_clients: Option<usize>,
+    /// The share of A that is planned for; none: [`EXACT`] or [`APPROXIMATE`].
+    pub safety: Option<f64>,
+    /// L instead of the derived one.
+    pub smoothness: Option<f64>,
+    /// Repetitions of the simulation; none: as many as a few seconds allow.
+    pub repetitions: Option<u64>,
+}
+
+/// The share of A that is planned for where moments are exact: room for the noise of a simulation.
+pub const EXACT: f64 = 0.92;
+/// The same where the spread is linearised, which is right to 5 to 14 percent.
+pub const APPROXIMATE: f64 = 0.8;
+
+/// Why nothing was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binding {
+    /// `budget`, `accuracy` or `stability`.
+    pub constraint: &'static str,
+    /// In words.
+    pub reason: String,
+    /// The fewest steps found that reach A, where the budget binds.
+    pub needed_steps: Option<u64>,
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The question.
+    pub question: Question,
+    /// What was planned for, at most A.
+    pub target: f64,
+    /// Whether the moments are exact.
+    pub exact: bool,
+    /// |θ⁰ − θ^PS|².
+    pub start_distance_sq: Option<f64>,
+    /// The cheapest way, or why there is none.
+    pub best: Result<Proposal, Binding>,
+    /// The cheapest way for each E and scheme that was looked at.
+    pub alternatives: Vec<Proposal>,
+    /// When the spec's own setting reaches the target for good, if it does within ten times the
+    /// budget.
+    pub own: Option<Proposal>,
+    /// What would be best from the other side of the stable point.
+    pub mirrored: Option<Proposal>,
+    /// What the paper's theorem says of the planned setting: printed, corrected.
+    pub paper: Option<(Option<Cost>, Option<Cost>)>,
+    /// √(C Q/R).
+    pub noise_limited_local_steps: Option<f64>,
+    /// What simulation says of the planned setting.
+    pub verified: Option<Verified>,
+}
+
+/// What was searched with, and what for.
+struct Ready<'a> {
+    task: Task<'a>,
+    question: planner::Question,
+}
+
+impl Advice {
+    /// Searches, and checks what was found by simulation. `progress` hears of the search.
+    pub fn of(
+        plan: &Plan,
+        question: Question,
+        progress: &mut dyn FnMut(f64),
+        listener: &mut dyn Sink,
+        stop: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let exact = plan.federation.is_affine();
+        let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
+        let target = safety * question.accuracy;
+        let mut advice = Advice {
+            target,
+            exact,
+            start_distance_sq: None,
+            best: Err(Binding {
+                constraint: "stability",
+                reason: String::new(),
+                needed_steps: None,
+            }),
+            alternatives: Vec::new(),
+            own: None,
+            mirrored: None,
+            paper: None,
+            noise_limited_local_steps: None,
+            verified: None,
+            question,
+        };
+        let report = stable_points(&plan.federation, &plan.start);
+        let attracting = report.points.first().filter(|p| p.stability() == Stability::Attracting);
+        let Some((point, margin)) = attracting.and_then(|p| Some((&p.theta, p.gradient_margin?)))
+        else {
+            let why = report.reason.unwrap_or_else(|| "no stable point was found".into());
+            advice.best = Err(Binding {
+                constraint: "stability",
+                reason: format!("no step sizes settle: {why}"),
+                needed_steps: None,
+            });
+            return Ok(advice);
+        };
+        let ready = advice.ready(plan, point, margin)?;
+        advice.start_distance_sq = Some(square_distance(&plan.start, point));
+        let Found { best, alternatives } =
+            planner::search(&ready.task, &ready.question, &mut |share| progress(0.6 * share));
+        advice.alternatives = alternatives;
+        advice.best = best.ok_or_else(|| binding(&ready, &advice.question));
+        let far = ready.question.budget.saturating_mul(10);
+        advice.own = planner::own(&ready.task, target, &ready.question.prices, far);
+        let Ok(best) = advice.best else {
+            progress(1.0);
+            return Ok(advice);
+        };
+        let mirror: Vec<f64> = plan.start.iter().zip(point).map(|(s, c)| 2.0 * c - s).collect();
+        let mirrored = Task { start: &mirror, ..ready.task };
+        let found =
+            planner::search(&mirrored, &ready.question, &mut |share| progress(0.6 + 0.4 * share));
+        advice.mirrored = found.best;
+        progress(1.0);
+        advice.noise_limited_local_steps =
+            planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
+        let planned = planned(plan, &best, point)?;
+        advice.paper = Some(theorem(&planned, &advice.question, &best));
+        advice.verified = Some(verify::verify(&planned, best.watched, &advice, listener, stop)?);
+        Ok(advice)
+    }
+
+    fn ready<'a>(&self, plan: &'a Plan, point: &'a [f64], margin: f64) -> Result<Ready<'a>, Error> {
+        let Plan { federation, protocol, start, .. } = plan;
+        let derived = || {
+            let constants = Constants::of(federation, protocol, start, Some(point));
+            constants.smoothness.value
+        };
+        let smoothness = self
+            .question
+            .smoothness
+            .or_else(derived)
+            .filter(|value| value.is_finite() && *value > 0.0)
+            .ok_or_else(|| {
+                Error::input("--smoothness", "the smoothness L was not found; give it")
+            })?;
+        let allowed = |name| self.question.schemes.contains(&name);
+        let clients = federation.clients();
+        let question = planner::Question {
+            target: self.target,
+            prices: self.question.prices,
+            budget: self.question.budget,
+            local_steps: self.question.local_steps.clone(),
+            full: allowed(SchemeName::Full),
+            with_replacement: allowed(SchemeName::WithReplacement),
+            without_replacement: allowed(SchemeName::WithoutReplacement),
+            largest_cohort: self.question.most_clients.unwrap_or(clients),
+        };
+        let task = Task { federation, protocol, start, stable_point: point, margin, smoothness };
+        Ok(Ready { task, question })
+    }
+}
+
+fn square_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// Which constraint keeps the accuracy out of reach.
+fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
+    let budget = question.budget;
+    let unhurried = planner::Question {
+        budget: budget.saturating_mul(1000).clamp(1_000_000, 1_000_000_000),
+        prices: Prices { communication: 0.0, ..question.prices },
+        local_steps: Some(match &question.local_steps {
+            Some(list) => list.clone(),
+            None => vec![1, 2, 4],
+        }),
+        ..ready.question.clone()
+    };
+    let found = planner::search(&ready.task, &unhurried, &mut |_| ());
+    match found.best {
+        Some(found) => Binding {
+            constraint: "budget",
+            reason: format!(
+                "the budget of {budget} steps is too small: at least about {} are needed",
+                found.steps()
+            ),
+            needed_steps: Some(found.steps()),
+        },
+        None => Binding {
+            constraint: "accuracy",
+            reason: format!(
+                "no setting comes this close and stays within {} steps",
+                unhurried.budget
+            ),
+            needed_steps: None,
+        },
+    }
+}
+
+/// The plan with the proposed setting.
+fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
+    let mut planned = plan.clone();
+    let Algorithm::PFedavg(algorithm) = &mut planned.spec.algorithm;
+    rewrite(algorithm, best);
+    planned.spec.rounds = Count(best.rounds);
+    planned.stable_point = Some(point.to_vec());
+    planned.protocol.scheme = best.scheme;
+    planned.protocol.local_steps = best.local_steps;
+    planned.protocol.step_size = best.step_size;
+    planned.protocol.scale_objectives = algorithm.scale_objectives;
+    Ok(planned)
+}
+
+/// Writes a proposed setting into an algorithm's section.
+fn rewrite(algorithm: &mut PFedAvg, best: &Proposal) {
+    let (scheme, cohort) = scheme_and_cohort(best.scheme);
+    algorithm.scheme = scheme;
+    algorithm.cohort = cohort.map(|cohort| Count(cohort as u64));
+    algorithm.local_steps = Count(best.local_steps as u64);
+    algorithm.step_size = spec_step(best.step_size);
+    algorithm.scale_objectives &= scheme == SchemeName::WithoutReplacement;
+}
+
+fn spec_step(step_size: StepSize) -> SpecStep {
+    match step_size {
+        StepSize::Constant(size) => SpecStep::Constant { constant: Positive(size) },
+        StepSize::Decaying { beta, gamma } => {
+            SpecStep::Decaying { beta: Positive(beta), gamma: Positive(gamma) }
+        }
+    }
+}
+
+/// A scheme as a spec says it.
+pub fn scheme_and_cohort(scheme: Scheme) -> (SchemeName, Option<usize>) {
+    match scheme {
+        Scheme::Full => (SchemeName::Full, None),
+        Scheme::WithReplacement { cohort } => (SchemeName::WithReplacement, Some(cohort)),
+        Scheme::WithoutReplacement { cohort } => (SchemeName::WithoutReplacement, Some(cohort)),
+    }
+}
+
+/// What the paper's theorem says that the planned E, K and scheme cost, under its own step sizes.
+fn theorem(planned: &Plan, question: &Question, best: &Proposal) -> (Option<Cost>, Option<Cost>) {
+    let overrides = Overrides {
+        accuracy: Some(question.accuracy),
+        communication_cost: Some(best.communication),
+        smoothness: question.smoothness,
+        ..Overrides::default()
+    };
+    let found = Guarantees::of(planned, &overrides);
+    let cost = |bound: &Bound| found.cost(bound);
+    (cost(&found.bounds.printed), cost(&found.bounds.corrected))
+}
+
+/// The document with a proposed setting in place of its own, as a spec to be written to `directory`.
+pub fn planned_spec(document: &Document, best: &Proposal, directory: &Path) -> String {
+    document.rewritten(|table| {
+        let (scheme, cohort) = scheme_and_cohort(best.scheme);
+        table.insert("rounds".into(), (best.rounds as i64).into());
+        if let Some(algorithm) = table.get_mut("algorithm").and_then(Value::as_table_mut) {
+            let name = Value::try_from(scheme).unwrap_or_else(|_| "full".into());
+            algorithm.insert("scheme".into(), name);
+            match cohort {
+                Some(cohort) => algorithm.insert("cohort".into(), (cohort as i64).into()),
+                None => algorithm.remove("cohort"),
+            };
+            algorithm.insert("local_steps".into(), (best.local_steps as i64).into());
+            if let Ok(step) = Value::try_from(spec_step(best.step_size)) {
+                algorithm.insert("step_size".into(), step);
+            }
+            if scheme != SchemeName::WithoutReplacement {
+                algorithm.remove("scale_objectives");
+            }
+        }
+        let base = table.get_mut("problem").and_then(|p| p.get_mut("base"));
+        if let Some(path) = base.and_then(|base| base.get_mut("path")) {
+            *path = moved_path(path, &document.directory, directory);
+        }
+    })
+}
+
+/// A relative path that was meant from one directory, as it reads from another.
+fn moved_path(path: &Value, from: &Path, to: &Path) -> Value {
+    let to = std::path::absolute(to).unwrap_or_else(|_| to.to_path_buf());
+    let Some(text) = path.as_str().filter(|_| to != from) else { return path.clone() };
+    let full = from.join(text);
+    let shown = full.strip_prefix(&to).unwrap_or(&full);
+    Value::String(shown.display().to_string())
+}

@@ -1,0 +1,163 @@
+//! An advice as JSON and as a chart.
+
+use fedback_core::protocol::{Scheme, StepSize};
+use fedback_theory::planner::{Latency, Proposal};
+use serde_json::{Value, json};
+
+use super::{Advice, scheme_and_cohort};
+use crate::bounds::Cost;
+use crate::figure::{Axis, Figure, Mark, Series};
+
+impl Advice {
+    /// The object of the JSON contract; `clients` is N.
+    pub fn to_json(&self, clients: usize) -> Value {
+        let best = self.best.as_ref().ok();
+        let step = best.map(|best| step_numbers(best.step_size));
+        let cohort = best.map(|best| scheme_and_cohort(best.scheme).1.unwrap_or(clients));
+        let cost = |cost: &Option<Cost>| {
+            cost.map(|cost| json!({"steps": cost.steps, "total_time": cost.total_time}))
+        };
+        json!({
+            "local_steps": best.map(|best| best.local_steps),
+            "cohort": cohort,
+            "scheme": best.map(|best| scheme_and_cohort(best.scheme).0),
+            "beta": step.and_then(|step| step[0]),
+            "gamma": step.and_then(|step| step[1]),
+            "steps": best.map(Proposal::steps),
+            "total_time": best.map(Proposal::total),
+            "verified": self.verified.as_ref().map(|verified| json!({
+                "distance_sq": verified.distance_sq,
+                "standard_error": verified.standard_error,
+                "repetitions": verified.repetitions,
+                "worst_after": verified.worst_after,
+                "simulated_steps": verified.steps,
+                "reached_step": verified.reached_step,
+                "holds": verified.holds,
+            })),
+            "rounds": best.map(|best| best.rounds),
+            "time_parts": best.map(|best| json!({
+                "local_steps": best.steps(),
+                "communication": best.rounds as f64 * best.communication,
+            })),
+            "predicted": best.map(|best| json!({
+                "distance_sq": best.distance_sq,
+                "worst_after": best.worst_after,
+                "exact": self.exact,
+            })),
+            "accuracy": self.question.accuracy,
+            "planned_for": self.target,
+            "start_distance_sq": self.start_distance_sq,
+            "communication_cost": self.question.prices.communication,
+            "straggler": self.question.prices.straggler,
+            "latency": latency_name(self.question.prices.latency),
+            "budget": self.question.budget,
+            "binding": self.best.as_ref().err().map(|binding| json!({
+                "constraint": binding.constraint,
+                "reason": binding.reason,
+                "needed_steps": binding.needed_steps,
+            })),
+            "own_setting": self.own.as_ref().map(|own| brief(own, clients)),
+            "mirrored_start": self.mirrored.as_ref().map(|mirrored| brief(mirrored, clients)),
+            "paper": self.paper.as_ref().map(|(printed, corrected)| json!({
+                "printed": cost(printed),
+                "corrected": cost(corrected),
+            })),
+            "noise_limited_local_steps": self.noise_limited_local_steps,
+            "alternatives": self.alternatives.iter().map(|a| brief(a, clients)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Total cost over E, a line for each of a handful of cohorts and schemes.
+    pub fn figure(&self, name: &str) -> Figure {
+        let mut schemes: Vec<Scheme> = Vec::new();
+        for alternative in &self.alternatives {
+            if !schemes.contains(&alternative.scheme) {
+                schemes.push(alternative.scheme);
+            }
+        }
+        let chosen = self.best.as_ref().ok().map(|best| best.scheme);
+        let mut series: Vec<Series> = Vec::new();
+        for (place, scheme) in handful(schemes, chosen).into_iter().enumerate() {
+            let own = self.alternatives.iter().filter(|a| a.scheme == scheme);
+            let mut points: Vec<(f64, f64)> =
+                own.map(|a| (a.local_steps as f64, a.total())).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            // A lone point is no line, unless it is the planned one.
+            if points.len() < 2 && Some(scheme) != chosen {
+                continue;
+            }
+            let mark = match scheme {
+                Scheme::WithReplacement { .. } => Mark::Dashed,
+                _ => Mark::Line,
+            };
+            series.push(Series::line(scheme_label(scheme), place, points).with_mark(mark));
+        }
+        if let Ok(best) = &self.best {
+            let point = vec![(best.local_steps as f64, best.total())];
+            series.push(Series::line("planned", 7, point).with_mark(Mark::Dots));
+        }
+        let prices = &self.question.prices;
+        let waiting = match prices.straggler > 0.0 {
+            true => format!(", {} of it waiting", prices.straggler),
+            false => String::new(),
+        };
+        Figure {
+            title: format!("{name}: what reaching and keeping the accuracy costs"),
+            subtitle: format!(
+                "squared distance {:.4}; a communication costs {} local steps{waiting}",
+                self.question.accuracy, prices.communication
+            ),
+            x: Axis::log("local steps a round E"),
+            y: Axis::log("total cost, in local steps"),
+            series,
+        }
+    }
+}
+
+/// At most seven schemes: the first (full participation), the chosen one, others evenly spaced.
+fn handful(schemes: Vec<Scheme>, chosen: Option<Scheme>) -> Vec<Scheme> {
+    const MOST: usize = 7;
+    let every = schemes.len().div_ceil(MOST - 1).max(1);
+    let keep = |(place, scheme): &(usize, Scheme)| place % every == 0 || Some(*scheme) == chosen;
+    schemes.into_iter().enumerate().filter(keep).map(|(_, scheme)| scheme).collect()
+}
+
+/// A scheme for a legend.
+pub fn scheme_label(scheme: Scheme) -> String {
+    match scheme {
+        Scheme::Full => "full".into(),
+        Scheme::WithReplacement { cohort } => format!("with replacement, K = {cohort}"),
+        Scheme::WithoutReplacement { cohort } => format!("without replacement, K = {cohort}"),
+    }
+}
+
+/// β and γ, or the constant step.
+fn step_numbers(step_size: StepSize) -> [Option<f64>; 3] {
+    match step_size {
+        StepSize::Decaying { beta, gamma } => [Some(beta), Some(gamma), None],
+        StepSize::Constant(size) => [None, None, Some(size)],
+    }
+}
+
+fn latency_name(latency: Latency) -> String {
+    match latency {
+        Latency::Constant => "constant".into(),
+        Latency::Exponential => "exponential".into(),
+        Latency::Lognormal { sigma } => format!("lognormal:{sigma}"),
+    }
+}
+
+fn brief(proposal: &Proposal, clients: usize) -> Value {
+    let (scheme, cohort) = scheme_and_cohort(proposal.scheme);
+    let [beta, gamma, constant] = step_numbers(proposal.step_size);
+    json!({
+        "local_steps": proposal.local_steps,
+        "cohort": cohort.unwrap_or(clients),
+        "scheme": scheme,
+        "beta": beta,
+        "gamma": gamma,
+        "constant": constant,
+        "steps": proposal.steps(),
+        "total_time": proposal.total(),
+    })
+}

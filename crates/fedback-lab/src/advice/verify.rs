@@ -1,0 +1,114 @@
+//! The planned setting, simulated by the engine: to the planned step, and on until everything has
+//! settled or, where that is too long, to twice the planned steps at least.
+
+use std::sync::atomic::AtomicBool;
+
+use fedback_core::protocol::Scheme;
+
+use super::Advice;
+use crate::error::Error;
+use crate::event::{Ending, Sink};
+use crate::experiment::run_unrecorded;
+use crate::measure::Measurement;
+use crate::plan::Plan;
+use crate::spec::{Count, Measure};
+
+/// What simulation says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verified {
+    /// The mean of |θ − θ^PS|² at the planned step.
+    pub distance_sq: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// Repetitions.
+    pub repetitions: u64,
+    /// The largest mean at the planned step and after it.
+    pub worst_after: f64,
+    /// The step from which on the mean is at most A, as far as was recorded.
+    pub reached_step: Option<u64>,
+    /// Steps that were simulated.
+    pub steps: u64,
+    /// Whether no mean from the planned step on is above A by more than two standard errors.
+    pub holds: bool,
+}
+
+/// Numbers that the clients of a few seconds' simulation work through.
+const AFFORDABLE: f64 = 6e8;
+/// Repetitions: at least, enough to shorten the simulation for, at most.
+const FEWEST: u64 = 100;
+const ENOUGH: u64 = 1000;
+const MOST: u64 = 4000;
+/// Records up to the planned step.
+const RECORDS: u64 = 500;
+
+pub(super) fn verify(
+    planned: &Plan,
+    watched: u64,
+    advice: &Advice,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Verified, Error> {
+    let rounds = planned.spec.rounds.0;
+    let mut plan = planned.clone();
+    let each = numbers_a_round(planned);
+    let asked = advice.question.repetitions;
+    let affordable = AFFORDABLE / (each * asked.unwrap_or(ENOUGH) as f64);
+    let all = watched.min(affordable as u64).max(2 * rounds);
+    plan.spec.rounds = Count(all);
+    let repetitions = ((AFFORDABLE / (each * all as f64)) as u64).clamp(FEWEST, MOST);
+    plan.spec.repetitions = Count(asked.unwrap_or(repetitions));
+    // A record at the planned step itself.
+    let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds.is_multiple_of(*every));
+    plan.spec.measure = Measure {
+        every: Count(every.unwrap_or(rounds)),
+        distance: true,
+        risk: false,
+        consensus: false,
+        accuracy: false,
+        auc: false,
+        client_risk: false,
+    };
+    let outcome = run_unrecorded(&plan, listener, stop)?;
+    if outcome.ending == Ending::Interrupted {
+        return Err(Error::Interrupted("interrupted; nothing was written".into()));
+    }
+    let accuracy = advice.question.accuracy;
+    let steps = rounds * planned.protocol.local_steps as u64;
+    let root = (outcome.repetitions as f64).sqrt();
+    let (mut at, mut error, mut worst) = (f64::NAN, f64::NAN, f64::NEG_INFINITY);
+    let (mut reached_step, mut holds) = (None, outcome.ending == Ending::Done);
+    for (step, statistic) in outcome.curve.column(Measurement::Distance) {
+        let standard_error = statistic.sd.unwrap_or(0.0) / root;
+        reached_step = match statistic.mean <= accuracy {
+            true => reached_step.or(Some(step)),
+            false => None,
+        };
+        if step == steps {
+            (at, error) = (statistic.mean, standard_error);
+        }
+        if step >= steps {
+            worst = worst.max(statistic.mean);
+            holds &= statistic.mean - 2.0 * standard_error <= accuracy;
+        }
+    }
+    Ok(Verified {
+        distance_sq: at,
+        standard_error: error,
+        repetitions: outcome.repetitions,
+        worst_after: worst,
+        steps: all * planned.protocol.local_steps as u64,
+        reached_step,
+        holds,
+    })
+}
+
+/// Numbers that the clients of one round work through.
+fn numbers_a_round(planned: &Plan) -> f64 {
+    let protocol = &planned.protocol;
+    let cohort = match protocol.scheme {
+        Scheme::Full => planned.federation.clients(),
+        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
+    };
+    let draws = (protocol.local_steps * protocol.batch) as f64 * cohort as f64;
+    draws * (1.0 + planned.federation.dim() as f64)
+}

@@ -1,0 +1,198 @@
+//! Rounds of affine problems whose coordinates do not mix: numbers instead of matrices.
+
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Aggregate, Deploy, Protocol};
+
+use super::dynamics::{Dynamics, Family, Sampling};
+
+/// Client after client, coordinate after coordinate.
+pub(super) struct Coordinates {
+    dim: usize,
+    deploy: Deploy,
+    weights: Vec<f64>,
+    expected: Vec<f64>,
+    scale: Vec<f64>,
+    sensitivity: Vec<f64>,
+    drive: Vec<f64>,
+    noise: Vec<f64>,
+    /// What is aggregated besides deviations from θ^PS: θ^PS itself where iterates are, by
+    /// coefficients that do not sum to one.
+    offset: Option<Vec<f64>>,
+    a: Vec<f64>,
+    b: Vec<f64>,
+    q: Vec<f64>,
+    folds: Vec<Fold>,
+    mean: Vec<f64>,
+}
+
+/// One coordinate of a round, clients folded.
+#[derive(Clone, Copy, Default)]
+struct Fold {
+    gain: f64,
+    drift: f64,
+    noise: f64,
+    with: Drawn,
+    without: Drawn,
+}
+
+/// What the draw of a cohort adds, before its share ρ: `square` · (V + m²) + 2 `cross` · m +
+/// `constant`.
+#[derive(Clone, Copy, Default)]
+struct Drawn {
+    square: f64,
+    cross: f64,
+    constant: f64,
+}
+
+impl Coordinates {
+    pub(super) fn new(federation: &Federation, protocol: &Protocol, centre: &[f64]) -> Self {
+        let (dim, clients) = (federation.dim(), federation.clients());
+        let n = clients as f64;
+        let (mut sensitivity, mut drive, mut noise) = (Vec::new(), Vec::new(), Vec::new());
+        for client in 0..clients {
+            let population = federation.population(client);
+            let (mean, variance) = (population.base_mean(), population.base_variance());
+            for j in 0..dim {
+                let epsilon = federation.response.diagonal(client, j);
+                sensitivity.push(epsilon);
+                drive.push(mean[j] + epsilon * centre[j] - centre[j]);
+                noise.push(variance[j] / protocol.batch as f64);
+            }
+        }
+        let weights = federation.weights.clone();
+        let (expected, scale) = match protocol.scale_objectives {
+            true => (vec![1.0 / n; clients], weights.iter().map(|p| n * p).collect()),
+            false => (weights.clone(), vec![1.0; clients]),
+        };
+        let printed = protocol.aggregate == Aggregate::Iterates && !protocol.scale_objectives;
+        Coordinates {
+            dim,
+            deploy: protocol.deploy,
+            weights,
+            expected,
+            scale,
+            sensitivity,
+            drive,
+            noise,
+            offset: printed.then(|| centre.to_vec()),
+            a: vec![1.0; clients * dim],
+            b: vec![0.0; clients * dim],
+            q: vec![0.0; clients * dim],
+            folds: vec![Fold::default(); dim],
+            mean: vec![0.0; dim],
+        }
+    }
+
+    fn step(&mut self, size: f64) {
+        let dim = self.dim;
+        for k in 0..self.a.len() {
+            let size = size * self.scale[k / dim];
+            let epsilon = self.sensitivity[k];
+            let (keep, reaction) = match self.deploy {
+                Deploy::Step => (1.0 - size * (1.0 - epsilon), 0.0),
+                Deploy::Round => (1.0 - size, size * epsilon),
+            };
+            self.a[k] = keep * self.a[k] + reaction;
+            self.b[k] = keep * self.b[k] + size * self.drive[k];
+            self.q[k] = keep * keep * self.q[k] + size * size * self.noise[k];
+        }
+    }
+
+    fn fold(&self, j: usize, drawing: bool) -> Fold {
+        let clients = self.weights.len();
+        let n = clients as f64;
+        let at = |i: usize| i * self.dim + j;
+        let (mut gain, mut drift, mut noise, mut own_noise) = (0.0, 0.0, 0.0, 0.0);
+        for (i, (&g, &p)) in self.expected.iter().zip(&self.weights).enumerate() {
+            let k = at(i);
+            gain += g * self.a[k];
+            drift += g * self.b[k];
+            noise += g * g * self.q[k];
+            own_noise += p * (1.0 - p) * self.q[k];
+        }
+        if !drawing {
+            return Fold { gain, drift, noise, ..Fold::default() };
+        }
+        let mut with = Drawn { constant: own_noise, ..Drawn::default() };
+        let mut without = Drawn { constant: (n - 1.0) * noise, ..Drawn::default() };
+        let (kept, offset) = match &self.offset {
+            Some(centre) => (0.0, centre[j]),
+            None => (1.0, 0.0),
+        };
+        let total: f64 = self.expected.iter().sum();
+        for (i, (&g, &p)) in self.expected.iter().zip(&self.weights).enumerate() {
+            let k = at(i);
+            with.add(p, self.a[k] - gain, self.b[k] - drift);
+            let (own, share) = (n * g, 1.0 / n);
+            let square = own * (self.a[k] - kept) - (gain - kept * total);
+            let constant = own * (self.b[k] + offset) - (drift + offset * total);
+            without.add(share, square, constant);
+        }
+        Fold { gain, drift, noise, with, without }
+    }
+}
+
+impl Drawn {
+    /// Adds w · (s m + c)² as a polynomial of m.
+    fn add(&mut self, weight: f64, slope: f64, constant: f64) {
+        self.square += weight * slope * slope;
+        self.cross += weight * slope * constant;
+        self.constant += weight * constant * constant;
+    }
+}
+
+impl Fold {
+    fn drawn(&self, family: Family) -> Drawn {
+        match family {
+            Family::Full => Drawn::default(),
+            Family::With => self.with,
+            Family::Without => self.without,
+        }
+    }
+
+    fn factor(&self, sampling: Sampling) -> f64 {
+        self.gain * self.gain + sampling.share * self.drawn(sampling.family).square
+    }
+}
+
+impl Dynamics for Coordinates {
+    fn prepare(&mut self, sizes: &[f64], drawing: bool) {
+        self.a.fill(1.0);
+        self.b.fill(0.0);
+        self.q.fill(0.0);
+        sizes.iter().for_each(|size| self.step(*size));
+        for j in 0..self.dim {
+            self.folds[j] = self.fold(j, drawing);
+        }
+    }
+
+    fn work(&mut self, mean: &[f64], _sizes: &[f64]) {
+        self.mean.copy_from_slice(mean);
+    }
+
+    fn aggregate(&self, mean: &mut [f64]) {
+        for (j, fold) in self.folds.iter().enumerate() {
+            mean[j] = fold.gain * self.mean[j] + fold.drift;
+        }
+    }
+
+    fn no_spread(&self) -> Vec<f64> {
+        vec![0.0; self.dim]
+    }
+
+    fn spread(&self, sampling: Sampling, spread: &mut [f64]) -> f64 {
+        let mut total = 0.0;
+        for (j, fold) in self.folds.iter().enumerate() {
+            let (m, drawn) = (self.mean[j], fold.drawn(sampling.family));
+            let source = (drawn.square * m + 2.0 * drawn.cross) * m + drawn.constant;
+            spread[j] =
+                fold.factor(sampling) * spread[j] + fold.noise + sampling.share * source.max(0.0);
+            total += spread[j];
+        }
+        total
+    }
+
+    fn radius(&self, sampling: Sampling) -> f64 {
+        self.folds.iter().map(|fold| fold.factor(sampling)).fold(0.0, f64::max)
+    }
+}

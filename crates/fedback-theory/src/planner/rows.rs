@@ -1,0 +1,224 @@
+//! Expected gradients of linear models on the rows of a table, along a path.
+//!
+//! Near the stable point a client's mean gradient is its linearisation; further out the remainder
+//! counts. A search asks for it at thousands of points, so it is averaged over a few hundred evenly
+//! spaced rows of all clients ([`Detail`]). Only the remainder is: value and derivative at the stable
+//! point come from every row.
+
+use fedback_core::base::{Base, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use nalgebra::{DMatrix, DVector};
+
+/// How many rows the remainder is averaged over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// Some, for a search.
+    Sketch,
+    /// Many, for a forecast.
+    Full,
+}
+
+impl Detail {
+    fn rows(self) -> usize {
+        match self {
+            Detail::Sketch => 240,
+            Detail::Full => 4000,
+        }
+    }
+}
+
+/// A remainder this small against the linear part is none.
+const NEGLIGIBLE: f64 = 0.03;
+
+/// The rows of a federation seen from its stable point.
+pub(super) struct Rows<'a> {
+    federation: &'a Federation,
+    table: &'a Table,
+    point: DVector<f64>,
+    every: usize,
+    /// Gradient and derivatives of the sample at the stable point.
+    centres: Vec<Centre>,
+    /// Closer to the stable point than this, the linearisation will do.
+    pub(super) linear_within: f64,
+}
+
+struct Centre {
+    gradient: DVector<f64>,
+    curvature: DMatrix<f64>,
+    reaction: DMatrix<f64>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows; none where the loss is not one of a linear model on a table.
+    pub(super) fn new(
+        federation: &'a Federation,
+        point: &[f64],
+        start: &[f64],
+        detail: Detail,
+    ) -> Option<Self> {
+        let (Base::Table(table), false) = (&federation.base, federation.is_affine()) else {
+            return None;
+        };
+        let mut rows = Rows {
+            federation,
+            table,
+            point: DVector::from_column_slice(point),
+            every: table.len().div_ceil(detail.rows()),
+            centres: Vec::new(),
+            linear_within: 0.0,
+        };
+        rows.centres = (0..federation.clients()).map(|client| rows.centre(client)).collect();
+        rows.linear_within = rows.linear_radius(start);
+        Some(rows)
+    }
+
+    fn centre(&self, client: usize) -> Centre {
+        let (dim, point) = (self.point.len(), &self.point);
+        let gradient = |theta: &DVector<f64>, deployed: &DVector<f64>| {
+            self.sample_gradient(client, theta.as_slice(), deployed.as_slice())
+        };
+        let width = 1e-5 * (1.0 + point.norm());
+        let column = |j: usize, of_theta: bool| {
+            let mut aside = DVector::zeros(dim);
+            aside[j] = width;
+            let (above, below) = (point + &aside, point - &aside);
+            let difference = match of_theta {
+                true => gradient(&above, point) - gradient(&below, point),
+                false => gradient(point, &above) - gradient(point, &below),
+            };
+            difference / (2.0 * width)
+        };
+        let matrix = |of_theta: bool| {
+            DMatrix::from_columns(&(0..dim).map(|j| column(j, of_theta)).collect::<Vec<_>>())
+        };
+        Centre {
+            gradient: gradient(point, point),
+            curvature: matrix(true),
+            reaction: matrix(false),
+        }
+    }
+
+    /// The gradient of a client over its sampled rows.
+    fn sample_gradient(&self, client: usize, theta: &[f64], deployed: &[f64]) -> DVector<f64> {
+        match self.federation.loss {
+            Loss::Logistic { .. } => self.average(Logistic, client, theta, deployed),
+            _ => self.average(Squared, client, theta, deployed),
+        }
+    }
+
+    fn average(
+        &self,
+        loss: impl MarginLoss,
+        client: usize,
+        theta: &[f64],
+        deployed: &[f64],
+    ) -> DVector<f64> {
+        let dim = theta.len();
+        let mut shift = vec![0.0; dim];
+        self.federation.response.apply(client, deployed, &mut shift);
+        let moved: f64 = shift.iter().zip(theta).map(|(s, t)| s * t).sum();
+        let (mut sum, mut slopes, mut count) = (vec![0.0; dim], 0.0, 0.0);
+        for (row, label) in self.table.rows_of(client).step_by(self.every) {
+            let margin = moved + row.iter().zip(theta).map(|(x, t)| x * t).sum::<f64>();
+            let slope = loss.slope(margin, label);
+            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += slope * x);
+            slopes += slope;
+            count += 1.0;
+        }
+        let regularised = dim - usize::from(self.federation.has_intercept());
+        let ridge = |j: usize| if j < regularised { self.federation.loss.l2() } else { 0.0 };
+        let entry = |j: usize| (sum[j] + slopes * shift[j]) / count + ridge(j) * theta[j];
+        DVector::from_fn(dim, |j, _| entry(j))
+    }
+
+    /// What the linearisation at the stable point misses of a client's gradient at errors (x, φ).
+    pub(super) fn remainder(
+        &self,
+        client: usize,
+        error: &DVector<f64>,
+        deployed: &DVector<f64>,
+    ) -> DVector<f64> {
+        let (theta, phi) = (&self.point + error, &self.point + deployed);
+        let Centre { gradient, curvature, reaction } = &self.centres[client];
+        self.sample_gradient(client, theta.as_slice(), phi.as_slice())
+            - gradient
+            - curvature * error
+            - reaction * deployed
+    }
+
+    /// The largest distance, halving from the start's, at which the remainder of the mean field is
+    /// negligible to both sides along the start's direction and along every coordinate.
+    fn linear_radius(&self, start: &[f64]) -> f64 {
+        let dim = self.point.len();
+        let away = DVector::from_column_slice(start) - &self.point;
+        let far = away.norm();
+        if far == 0.0 {
+            return f64::INFINITY;
+        }
+        let mut directions = vec![away / far];
+        directions.extend((0..dim).map(|j| {
+            let mut direction = DVector::zeros(dim);
+            direction[j] = 1.0;
+            direction
+        }));
+        let weights = &self.federation.weights;
+        let bent = |error: DVector<f64>| {
+            let (mut missed, mut linear) = (DVector::zeros(dim), DVector::zeros(dim));
+            for (client, &p) in weights.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+                let centre = &self.centres[client];
+                missed += self.remainder(client, &error, &error) * p;
+                linear += (&centre.curvature + &centre.reaction) * &error * p;
+            }
+            missed.norm() > NEGLIGIBLE * linear.norm()
+        };
+        let mut radius = far;
+        for _ in 0..40 {
+            let both = |d: &DVector<f64>| bent(d * radius) || bent(d * -radius);
+            if !directions.iter().any(both) {
+                break;
+            }
+            radius *= 0.5;
+        }
+        radius
+    }
+}
+
+/// The covariance of one observation's gradient at a point.
+pub(super) fn gradient_covariance(
+    federation: &Federation,
+    client: usize,
+    point: &[f64],
+) -> DMatrix<f64> {
+    match (&federation.base, federation.loss) {
+        (Base::Table(table), Loss::Logistic { .. }) => {
+            covariance(federation, table, Logistic, client, point)
+        }
+        (Base::Table(table), Loss::Squared { .. }) => {
+            covariance(federation, table, Squared, client, point)
+        }
+        _ => federation.population(client).base_moments().1,
+    }
+}
+
+fn covariance(
+    federation: &Federation,
+    table: &Table,
+    loss: impl MarginLoss,
+    client: usize,
+    point: &[f64],
+) -> DMatrix<f64> {
+    let dim = point.len();
+    let mut shift = vec![0.0; dim];
+    federation.response.apply(client, point, &mut shift);
+    let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(point));
+    let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
+    let count = table.block(client).1.len() as f64;
+    for (row, label) in table.rows_of(client) {
+        let x = DVector::from_column_slice(row) + &shift;
+        let gradient = &x * loss.slope(x.dot(&theta), label);
+        square.ger(1.0 / count, &gradient, &gradient, 1.0);
+        mean += gradient / count;
+    }
+    square - &mean * mean.transpose()
+}

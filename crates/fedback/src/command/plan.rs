@@ -1,0 +1,244 @@
+//! `fedback plan SPEC --accuracy A`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use fedback::core::protocol::StepSize;
+use fedback::lab::advice::{Advice, Question, planned_spec, scheme_label};
+use fedback::lab::bounds::Cost;
+use fedback::lab::error::Error;
+use fedback::lab::experiment::Experiment;
+use fedback::lab::plan::Plan;
+use fedback::lab::spec::{Document, SchemeName};
+use fedback::theory::planner::{Latency, Prices, Proposal};
+
+use super::{Context, label};
+use crate::args::{PlanArgs, SchemeChoice};
+use crate::output::{self, short};
+use crate::progress::{Progress, Share};
+
+pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
+    let question = question(&args)?;
+    let mut document = Document::read(&args.spec.spec)?;
+    args.spec.set.iter().try_for_each(|assignment| document.set(assignment))?;
+    let experiment = Experiment::new(&document)?;
+    let [plan] = experiment.plans.as_slice() else {
+        let why = "has a sweep of several points; plan one of them: leave [sweep] out, and set its \
+                   keys with --set";
+        return Err(Error::input(&document.origin, why));
+    };
+    check(&question, plan)?;
+    if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
+        let why = "exists already; choose another name, or replace it with --force";
+        return Err(Error::input(taken.display(), why));
+    }
+    let bar = Share::new(&format!("{} · planning", label(plan)), context.quiet);
+    let mut progress = Progress::new(&format!("{} · checking", label(plan)), context.quiet);
+    let mut hear = |share: f64| bar.set(share);
+    let advice = Advice::of(plan, question, &mut hear, &mut progress, &context.stop)?;
+    let written = write(&args, &document, plan, &advice)?;
+    match args.spec.json {
+        true => output::print_json(&advice.to_json(plan.federation.clients()))?,
+        false => output::print(&text(plan, &advice, &written))?,
+    }
+    match &advice.best {
+        Ok(_) => Ok(()),
+        Err(binding) => Err(Error::Failed(format!("{}: {}", label(plan), binding.reason))),
+    }
+}
+
+/// Writes what was asked for, and says what.
+fn write(
+    args: &PlanArgs,
+    document: &Document,
+    plan: &Plan,
+    advice: &Advice,
+) -> Result<Vec<String>, Error> {
+    let mut written = Vec::new();
+    if let (Some(path), Ok(best)) = (&args.output, &advice.best) {
+        let directory = path.parent().filter(|parent| *parent != Path::new(""));
+        let directory = directory.unwrap_or(Path::new("."));
+        output::write_file(path, &planned_spec(document, best, directory))?;
+        written.push(format!("wrote {0}; now: fedback run {0}", path.display()));
+    }
+    if let Some(path) = &args.figure {
+        output::write_file(path, &advice.figure(&label(plan)).to_svg())?;
+        written.push(format!("wrote {}", path.display()));
+    }
+    Ok(written)
+}
+
+fn question(args: &PlanArgs) -> Result<Question, Error> {
+    let number = |option: &str, value: f64, fits: bool, allowed: &str| match fits {
+        true => Ok(value),
+        false => Err(Error::input(option, format!("found {value}; allowed: {allowed}"))),
+    };
+    let positive = |option: &str, value: f64| {
+        number(option, value, value.is_finite() && value > 0.0, "a number above 0")
+    };
+    let count = |option: &str, value: f64| {
+        let whole = (1.0..=1e15).contains(&value) && value.fract() == 0.0;
+        number(option, value, whole, "a whole number, 1 or more").map(|value| value as u64)
+    };
+    let cost = args.communication_cost;
+    let share = args.straggler;
+    let all = [SchemeChoice::Full, SchemeChoice::WithReplacement, SchemeChoice::WithoutReplacement];
+    let schemes = if args.schemes.is_empty() { &all[..] } else { &args.schemes };
+    let list: Result<Vec<usize>, Error> =
+        args.local_steps.iter().map(|e| Ok(count("--local-steps", *e)? as usize)).collect();
+    Ok(Question {
+        accuracy: positive("--accuracy", args.accuracy)?,
+        prices: Prices {
+            communication: number(
+                "--communication-cost",
+                cost,
+                cost.is_finite() && cost >= 0.0,
+                "a number 0 or more",
+            )?,
+            straggler: number(
+                "--straggler",
+                share,
+                (0.0..=1.0).contains(&share),
+                "a number between 0 and 1",
+            )?,
+            latency: latency(&args.latency)?,
+        },
+        budget: count("--budget", args.budget)?,
+        local_steps: Some(list?).filter(|list| !list.is_empty()),
+        schemes: schemes
+            .iter()
+            .map(|choice| match choice {
+                SchemeChoice::Full => SchemeName::Full,
+                SchemeChoice::WithReplacement => SchemeName::WithReplacement,
+                SchemeChoice::WithoutReplacement => SchemeName::WithoutReplacement,
+            })
+            .collect(),
+        most_clients: args
+            .max_cohort
+            .map(|most| count("--max-cohort", most))
+            .transpose()?
+            .map(|most| most as usize),
+        safety: args
+            .safety
+            .map(|share| {
+                let fits = share > 0.0 && share <= 1.0;
+                number("--safety", share, fits, "a number above 0, at most 1")
+            })
+            .transpose()?,
+        smoothness: args.smoothness.map(|value| positive("--smoothness", value)).transpose()?,
+        repetitions: args.repetitions.map(|value| count("--repetitions", value)).transpose()?,
+    })
+}
+
+fn latency(text: &str) -> Result<Latency, Error> {
+    let sigma = |text: &str| text.parse().ok().filter(|s: &f64| (0.0..=10.0).contains(s));
+    let found = match text.split_once(':') {
+        None if text == "constant" => Some(Latency::Constant),
+        None if text == "exponential" => Some(Latency::Exponential),
+        Some(("lognormal", rest)) => sigma(rest).map(|sigma| Latency::Lognormal { sigma }),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let allowed = "constant, exponential, or lognormal:SIGMA with SIGMA between 0 and 10";
+        Error::input("--latency", format!("found {text}; allowed: {allowed}"))
+    })
+}
+
+/// What can be told only with the federation at hand.
+fn check(question: &Question, plan: &Plan) -> Result<(), Error> {
+    let clients = plan.federation.clients();
+    let most = question.most_clients.unwrap_or(clients);
+    if most > clients {
+        let why = format!("found {most}; allowed: 1 to N = {clients}");
+        return Err(Error::input("--max-cohort", why));
+    }
+    if question.schemes == [SchemeName::Full] && most < clients {
+        let why = format!("found {most}; the scheme full asks all {clients} clients");
+        return Err(Error::input("--max-cohort", why));
+    }
+    let largest = question.local_steps.iter().flatten().max();
+    if let Some(largest) = largest.filter(|largest| **largest as u64 > question.budget) {
+        let why = format!("found {largest}; the budget is {} steps", question.budget);
+        return Err(Error::input("--local-steps", why));
+    }
+    Ok(())
+}
+
+fn step_text(step_size: StepSize) -> String {
+    match step_size {
+        StepSize::Constant(size) => format!("constant {}", short(size)),
+        StepSize::Decaying { beta, gamma } => format!("{}/(t + {})", short(beta), short(gamma)),
+    }
+}
+
+fn setting(proposal: &Proposal) -> String {
+    let Proposal { local_steps, scheme, step_size, .. } = proposal;
+    format!("E = {local_steps}, {}, steps {}", scheme_label(*scheme), step_text(*step_size))
+}
+
+fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
+    let mut lines = Vec::new();
+    let mut add = |name: &str, value: String| lines.push(format!("  {name:<25}{value}"));
+    let accuracy = short(advice.question.accuracy);
+    let headline = match &advice.best {
+        Ok(best) => {
+            add("setting", setting(best));
+            let (steps, total) = (best.steps(), short(best.total()));
+            let talk = short(best.rounds as f64 * best.communication);
+            add("steps", format!("{steps} in {} rounds", best.rounds));
+            add("total cost", format!("{total} = {steps} local steps + {talk} communication"));
+            let how = if advice.exact { "exact" } else { "mean path and linearised spread" };
+            let later = short(best.worst_after);
+            let now = short(best.distance_sq);
+            add("predicted", format!("{now} then, at most {later} later ({how})"));
+            "reached and kept by".to_string()
+        }
+        Err(binding) => format!("out of reach: {}", binding.reason),
+    };
+    if let Some(verified) = &advice.verified {
+        let verdict = if verified.holds { "holds" } else { "DOES NOT HOLD" };
+        add(
+            "simulated",
+            format!(
+                "{} ± {} over {} repetitions, at most {} up to step {}: {verdict}",
+                short(verified.distance_sq),
+                short(verified.standard_error),
+                verified.repetitions,
+                short(verified.worst_after),
+                verified.steps
+            ),
+        );
+    }
+    let ratio = |other: &Proposal| match &advice.best {
+        Ok(best) => format!(" ({} times the plan's)", short(other.total() / best.total())),
+        Err(_) => String::new(),
+    };
+    add(
+        "the spec's own",
+        match &advice.own {
+            Some(own) => {
+                format!("{} steps, cost {}{}", own.steps(), short(own.total()), ratio(own))
+            }
+            None => "does not reach and keep it".into(),
+        },
+    );
+    if let Some(mirrored) = &advice.mirrored {
+        let cost = short(mirrored.total());
+        add("from the mirrored start", format!("{}, cost {cost}", setting(mirrored)));
+    }
+    if let Some((printed, corrected)) = &advice.paper {
+        let show = |cost: &Option<Cost>| cost.map_or("none".into(), |cost| short(cost.steps));
+        let both = format!("{} printed, {} corrected", show(printed), show(corrected));
+        add("the paper's T_ε", format!("{both}, under its own step sizes"));
+    }
+    if let Some(guide) = advice.noise_limited_local_steps {
+        add("noise alone would have", format!("E ≈ {}", short(guide)));
+    }
+    let mut text = format!("{} · squared distance {accuracy} {headline}\n", label(plan));
+    text.push_str(&(lines.join("\n") + "\n"));
+    if std::io::stdout().is_terminal() && !advice.alternatives.is_empty() {
+        text.push_str(&format!("\n{}\n", advice.figure(&label(plan)).to_text(78, 16)));
+    }
+    written.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+    text
+}
