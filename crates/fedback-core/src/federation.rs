@@ -11,6 +11,13 @@ use crate::response::Shift;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
+/// The ids of clients that come in the order of their ids, each once, where none is left out.
+#[inline]
+pub fn range_of(clients: &[ClientId]) -> Option<std::ops::Range<usize>> {
+    let (first, last) = (clients.first()?.0 as usize, clients.last()?.0 as usize);
+    (last + 1 - first == clients.len()).then_some(first..last + 1)
+}
+
 /// The whole problem: minimise f(θ; φ) = Σ p_i f_i(θ; φ) where the data react to φ.
 ///
 /// The fields are trusted: one entry a client where there is one a client, weights that are

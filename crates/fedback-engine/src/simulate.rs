@@ -71,12 +71,11 @@ const TOGETHER: usize = 16;
 /// Numbers in the deltas of a group that fit into a core's cache beside the data.
 const CACHED: usize = 1 << 14;
 
-/// Repetitions a group: as many as share a cache, and few enough that every thread has several
-/// groups to do.
+/// Repetitions a group: as many as share a cache, in equally many groups for every thread.
 fn group_size(repetitions: usize, numbers_each: usize) -> usize {
-    let balanced = repetitions.div_ceil(4 * rayon::current_num_threads());
-    let cached = CACHED / numbers_each.max(1);
-    balanced.min(cached).clamp(1, TOGETHER)
+    let most = (CACHED / numbers_each.max(1)).clamp(1, TOGETHER);
+    let groups = repetitions.div_ceil(most).next_multiple_of(2 * rayon::current_num_threads());
+    repetitions.div_ceil(groups).max(1)
 }
 
 impl<'a, W: Work> Simulation<'a, W> {

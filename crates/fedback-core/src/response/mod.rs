@@ -12,7 +12,7 @@ pub use location::{Sensitivity, location};
 
 use nalgebra::DMatrix;
 
-use crate::federation::ClientId;
+use crate::federation::{ClientId, range_of};
 
 /// The linear maps M_i of all clients.
 #[derive(Clone, Debug)]
@@ -81,14 +81,20 @@ impl Shift {
         }
     }
 
-    /// Writes the j-th diagonal entry of the M_i of each client.
+    /// Writes the j-th diagonal entry of the M_i of each client, in the order of their ids.
     pub fn diagonal_of(&self, clients: &[ClientId], j: usize, out: &mut [f64]) {
         let each = out.iter_mut().zip(clients.iter().map(|client| client.0 as usize));
         match self {
             Shift::None => out.fill(0.0),
             Shift::Scaled { sensitivity, pattern } => {
                 let factor = pattern[j];
-                each.for_each(|(out, client)| *out = sensitivity[client] * factor);
+                match range_of(clients) {
+                    Some(range) => out
+                        .iter_mut()
+                        .zip(&sensitivity[range])
+                        .for_each(|(out, sensitivity)| *out = sensitivity * factor),
+                    None => each.for_each(|(out, client)| *out = sensitivity[client] * factor),
+                }
             }
             Shift::Diagonal { dim, values } => {
                 each.for_each(|(out, client)| *out = values[client * dim + j]);

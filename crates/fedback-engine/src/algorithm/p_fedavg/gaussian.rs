@@ -2,7 +2,7 @@
 //! client of every repetition, each in a lane of its own.
 
 use fedback_core::base::Gaussian;
-use fedback_core::federation::{ClientId, Federation};
+use fedback_core::federation::{ClientId, Federation, range_of};
 use fedback_core::lanes::StreamLanes;
 use fedback_core::normal;
 use fedback_core::protocol::Deploy;
@@ -80,7 +80,7 @@ pub struct Block {
     /// Of every vector of lanes the variates of some steps, and which were not decided.
     normals: [Lanes<f64>; STEPS * BLOCK / LANES],
     rejected: [u8; STEPS * BLOCK / LANES],
-    words: [Lanes<u64>; STEPS],
+    words: [Lanes<u64>; STEPS * BLOCK / LANES],
 }
 
 impl Default for Block {
@@ -98,7 +98,7 @@ impl Default for Block {
             local: zeros,
             normals: [[0.0; LANES]; STEPS * BLOCK / LANES],
             rejected: [0; STEPS * BLOCK / LANES],
-            words: [[0; LANES]; STEPS],
+            words: [[0; LANES]; STEPS * BLOCK / LANES],
         }
     }
 }
@@ -120,8 +120,12 @@ impl Block {
         for (key, client) in self.key[lanes.clone()].iter_mut().zip(clients) {
             *key = task.streams.key(client.0);
         }
-        for (mean, client) in self.mean[lanes.clone()].iter_mut().zip(clients) {
-            *mean = source.base.mean[client.0 as usize];
+        let mean = &mut self.mean[lanes.clone()];
+        match range_of(clients) {
+            Some(range) => mean.copy_from_slice(&source.base.mean[range]),
+            None => mean.iter_mut().zip(clients).for_each(|(mean, client)| {
+                *mean = source.base.mean[client.0 as usize];
+            }),
         }
         let response = &source.federation.response;
         response.diagonal_of(clients, 0, &mut self.sensitivity[lanes.clone()]);
@@ -197,9 +201,10 @@ impl Kernel for Recursions<'_> {
         for (chunk, step_sizes) in rule.step_sizes.chunks(STEPS).enumerate() {
             let first = (chunk * STEPS) as u64 * rule.dim;
             for group in 0..groups {
-                block.draw(path, &rule, group, first, step_sizes.len());
+                block.draw(&rule, group, first, step_sizes.len());
             }
-            block.settle(&rule, first, groups, step_sizes.len());
+            block.transform(path, groups * step_sizes.len());
+            block.settle(&rule, first, groups * step_sizes.len(), step_sizes.len());
             for group in 0..groups {
                 block.step(&rule, group, step_sizes);
             }
@@ -211,37 +216,41 @@ impl Kernel for Recursions<'_> {
 }
 
 impl Block {
+    /// The words of one vector of lanes.
     #[inline(always)]
-    fn draw(&mut self, path: impl Path, rule: &Rule<'_>, group: usize, first: u64, steps: usize) {
-        let ziggurat = normal::ziggurat();
+    fn draw(&mut self, rule: &Rule<'_>, group: usize, first: u64, steps: usize) {
         let mut streams = StreamLanes::new(lanes(&self.key, group), lanes(&self.coordinate, group));
         streams.advance(first);
-        let range = group * steps..(group + 1) * steps;
-        let words = &mut self.words[..steps];
-        for words in words.iter_mut() {
+        for words in &mut self.words[group * steps..][..steps] {
             *words = streams.words();
             streams.advance(rule.dim);
         }
-        let drawn = self.normals[range.clone()].iter_mut().zip(&mut self.rejected[range]);
-        for ((normals, rejected), words) in drawn.zip(words.iter()) {
+    }
+
+    /// Turns words into variates, most of them for good.
+    #[inline(always)]
+    fn transform(&mut self, path: impl Path, drawn: usize) {
+        let ziggurat = normal::ziggurat();
+        let out = self.normals[..drawn].iter_mut().zip(&mut self.rejected[..drawn]);
+        for ((normals, rejected), words) in out.zip(&self.words[..drawn]) {
             (*normals, *rejected) = path.candidates(ziggurat, words);
         }
     }
 
     /// Draws anew what one word did not decide: one in 250.
     #[inline(never)]
-    fn settle(&mut self, rule: &Rule<'_>, first: u64, groups: usize, steps: usize) {
-        let drawn = self.normals.chunks_exact_mut(steps).zip(self.rejected.chunks_exact(steps));
-        for (group, (normals, rejected)) in drawn.take(groups).enumerate() {
-            for (step, &rejected) in rejected.iter().enumerate() {
-                let mut rejected = rejected;
-                while rejected != 0 {
-                    let l = rejected.trailing_zeros() as usize;
-                    rejected &= rejected - 1;
-                    let lane = group * LANES + l;
-                    let n = self.coordinate[lane] + first + step as u64 * rule.dim;
-                    normals[step][l] = self.key[lane].stream().normal(normal::ziggurat(), n);
-                }
+    fn settle(&mut self, rule: &Rule<'_>, first: u64, drawn: usize, steps: usize) {
+        let eights = drawn.div_ceil(8);
+        self.rejected[drawn..8 * eights].fill(0);
+        for (eight, bits) in self.rejected.as_chunks::<8>().0[..eights].iter().enumerate() {
+            let mut bits = u64::from_le_bytes(*bits);
+            while bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let (place, l) = (8 * eight + bit / LANES, bit % LANES);
+                let lane = place / steps * LANES + l;
+                let n = self.coordinate[lane] + first + (place % steps) as u64 * rule.dim;
+                self.normals[place][l] = self.key[lane].stream().normal(normal::ziggurat(), n);
             }
         }
     }
