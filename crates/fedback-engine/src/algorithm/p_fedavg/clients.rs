@@ -101,6 +101,18 @@ impl<S, B: Blocks> Members<'_, S, B> {
     pub fn of_mut<'a>(&self, vectors: &'a mut [Block], member: usize) -> &'a mut [Block] {
         &mut vectors[member * self.blocks.count()..][..self.blocks.count()]
     }
+
+    /// The vectors of all members.
+    #[inline(always)]
+    pub fn each<'a>(&self, vectors: &'a [Block]) -> std::slice::ChunksExact<'a, Block> {
+        vectors.chunks_exact(self.blocks.count())
+    }
+
+    /// The vectors of all members, to be written.
+    #[inline(always)]
+    pub fn each_mut<'a>(&self, vectors: &'a mut [Block]) -> std::slice::ChunksExactMut<'a, Block> {
+        vectors.chunks_exact_mut(self.blocks.count())
+    }
 }
 
 /// What the members have drawn for one step.
@@ -168,21 +180,15 @@ impl Local {
         for vector in [&mut self.theta, &mut self.reaction, &mut self.shift, &mut self.gradient] {
             vector.resize(size * blocks, zero);
         }
-        if self.mask.len() != blocks {
-            self.ridge.resize(blocks, zero);
-            self.mask.resize(blocks, [0; 4]);
-            for (j, (ridge, mask)) in self
-                .ridge
-                .as_flattened_mut()
-                .iter_mut()
-                .zip(self.mask.as_flattened_mut())
-                .enumerate()
-            {
-                let regularised = j + usize::from(federation.has_intercept()) < dim;
-                *ridge = if regularised { federation.loss.l2() } else { 0.0 };
-                *mask = if j < dim { u64::MAX } else { 0 };
-            }
-        }
+        self.ridge.resize(blocks, zero);
+        self.mask.resize(blocks, [0; 4]);
+        let regularised = dim - usize::from(federation.has_intercept());
+        let (penalised, others) = self.ridge.as_flattened_mut().split_at_mut(regularised);
+        penalised.fill(federation.loss.l2());
+        others.fill(0.0);
+        let (real, filling) = self.mask.as_flattened_mut().split_at_mut(dim);
+        real.fill(u64::MAX);
+        filling.fill(0);
     }
 }
 
@@ -271,9 +277,7 @@ impl<'b, G: BatchGradient<'b>, B: Blocks> Kernel for Steps<'_, G, B> {
                 }
                 let drawn = Drawn { all: drawn, round, first: step * count, count };
                 self.gradient.gradients(path, &members, drawn, local);
-                for member in 0..size {
-                    local.step(path, &members, member, step_size * scales[member]);
-                }
+                local.step(path, &members, step_size, &scales);
             }
             for (member, delta) in deltas.chunks_exact_mut(dim).enumerate() {
                 let w = local.theta[member * blocks..].as_flattened();
@@ -295,11 +299,10 @@ fn react<B: Blocks>(
     local: &mut Local,
 ) {
     let dim = members.dim;
-    for (member, &client) in clients.iter().enumerate() {
-        let theta = members.of(&local.theta, member);
-        let shift = members.of_mut(&mut local.shift, member);
+    let vectors = members.each(&local.theta).zip(members.each_mut(&mut local.shift));
+    let vectors = vectors.zip(members.each(&local.reaction));
+    for (&client, ((theta, shift), reaction)) in clients.iter().zip(vectors) {
         if federation.response.is_diagonal() {
-            let reaction = members.of(&local.reaction, member);
             for j in 0..members.blocks.count() {
                 let moved = path.mul(path.load(&reaction[j]), path.load(&theta[j]));
                 path.store(moved, &mut shift[j]);
@@ -312,25 +315,26 @@ fn react<B: Blocks>(
 }
 
 impl Local {
-    /// w ← w − η (gradient + penalty) of one member.
+    /// w ← w − η · scale (gradient + penalty) of every member.
     #[inline(always)]
     fn step<B: Blocks>(
         &mut self,
         path: impl Path,
         members: &Members<'_, impl Copy, B>,
-        member: usize,
         step_size: f64,
+        scales: &[f64; GROUP],
     ) {
-        let theta = members.of_mut(&mut self.theta, member);
-        let gradient = members.of(&self.gradient, member);
         let (ridge, mask) = (members.of(&self.ridge, 0), &self.mask[..members.blocks.count()]);
-        let step_size = path.splat(step_size);
-        for j in 0..members.blocks.count() {
-            let w = path.load(&theta[j]);
-            let penalty = path.mul(path.load(&ridge[j]), w);
-            let slope = path.add(path.load(&gradient[j]), penalty);
-            let moved = path.sub(w, path.mul(step_size, slope));
-            path.store(path.mask(moved, &mask[j]), &mut theta[j]);
+        let vectors = members.each_mut(&mut self.theta).zip(members.each(&self.gradient));
+        for ((theta, gradient), scale) in vectors.zip(scales).take(members.sources.len()) {
+            let step_size = path.splat(step_size * scale);
+            for j in 0..members.blocks.count() {
+                let w = path.load(&theta[j]);
+                let penalty = path.mul(path.load(&ridge[j]), w);
+                let slope = path.add(path.load(&gradient[j]), penalty);
+                let moved = path.sub(w, path.mul(step_size, slope));
+                path.store(path.mask(moved, &mask[j]), &mut theta[j]);
+            }
         }
     }
 }

@@ -106,11 +106,11 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
         let size = members.sources.len();
         // What the shift adds to every margin of a member, and the sum of its slopes.
         let (mut moved, mut total) = ([0.0; GROUP], [0.0; GROUP]);
-        for member in 0..size {
-            let shift = members.of(&local.shift, member);
-            let theta = members.of(&local.theta, member);
-            moved[member] = dot(path, shift, theta, members);
-            for gradient in members.of_mut(&mut local.gradient, member) {
+        let vectors = members.each(&local.shift).zip(members.each(&local.theta));
+        let vectors = vectors.zip(members.each_mut(&mut local.gradient));
+        for (moved, ((shift, theta), gradient)) in moved.iter_mut().zip(vectors).take(size) {
+            *moved = dot(path, shift, theta, members.dim, members.blocks);
+            for gradient in gradient {
                 *gradient = [0.0; 4];
             }
         }
@@ -121,12 +121,14 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
             let each = count.next_multiple_of(4);
             local.slopes.resize((size * each).next_multiple_of(LANES), 0.0);
             local.labels.resize(local.slopes.len(), 0.0);
-            for (member, rows) in members.sources.iter().enumerate() {
+            let numbers = local.slopes.chunks_mut(each).zip(local.labels.chunks_mut(each));
+            let thetas = members.each(&local.theta).zip(&moved);
+            for (member, ((rows, (theta, &moved)), (margins, labels))) in
+                members.sources.iter().zip(thetas).zip(numbers).enumerate()
+            {
                 let drawn = &drawn.of(member)[first..][..count];
-                let margins = &mut local.slopes[member * each..][..each];
-                let theta = members.of(&local.theta, member);
-                rows.margins(path, drawn, theta, members, moved[member], margins);
-                rows.labels(drawn, &mut local.labels[member * each..][..each]);
+                rows.margins(path, drawn, theta, members, moved, margins);
+                rows.labels(drawn, labels);
             }
             let lanes = local.slopes.as_chunks_mut::<LANES>().0.iter_mut();
             for (slope, label) in lanes.zip(local.labels.as_chunks::<LANES>().0) {
@@ -136,21 +138,21 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
                 }
                 *slope = values;
             }
-            for (member, rows) in members.sources.iter().enumerate() {
-                let slopes = &local.slopes[member * each..][..count];
+            let sums = total.iter_mut().zip(members.each_mut(&mut local.gradient));
+            let parts = members.sources.iter().zip(local.slopes.chunks(each)).zip(sums);
+            for (member, ((rows, slopes), (total, gradient))) in parts.enumerate() {
+                let slopes = &slopes[..count];
                 for slope in slopes {
-                    total[member] += slope;
+                    *total += slope;
                 }
                 let (drawn, ahead) = drawn.from(member)[first..].split_at(count);
-                let gradient = members.of_mut(&mut local.gradient, member);
                 rows.add(path, drawn, ahead, slopes, members.blocks, gradient);
             }
         }
         let share = path.splat(1.0 / members.batch as f64);
-        for member in 0..size {
-            let shift = members.of(&local.shift, member);
-            let gradient = members.of_mut(&mut local.gradient, member);
-            let total = path.splat(total[member]);
+        let vectors = members.each(&local.shift).zip(members.each_mut(&mut local.gradient));
+        for (&total, (shift, gradient)) in total.iter().zip(vectors).take(size) {
+            let total = path.splat(total);
             for j in 0..members.blocks.count() {
                 let moved = path.mul(total, path.load(&shift[j]));
                 let sum = path.add(path.load(&gradient[j]), moved);
@@ -324,15 +326,21 @@ fn dots<P: Path>(
     path.add(total, path.add(path.add(path.add(a, b), c), d))
 }
 
-/// The inner product of two vectors of one member.
+/// The inner product of two vectors, in the order of [`dots`].
 #[inline(always)]
-fn dot<B: Blocks>(
-    path: impl Path,
-    a: &[Block],
-    b: &[Block],
-    members: &Members<'_, Rows<'_>, B>,
-) -> f64 {
-    let mut product = [0.0; 4];
-    path.store(dots(path, &[a; 4], b, members.dim, members.blocks), &mut product);
-    product[0]
+fn dot(path: impl Path, a: &[Block], b: &[Block], dim: usize, blocks: impl Blocks) -> f64 {
+    let whole = dim / 4;
+    let mut sums = path.splat(0.0);
+    let mut rest = sums;
+    for j in 0..blocks.count() {
+        let product = path.mul(path.load(&a[j]), path.load(&b[j]));
+        match j == whole {
+            true => rest = product,
+            false => sums = path.add(sums, product),
+        }
+    }
+    let [mut s, mut r] = [[0.0; 4]; 2];
+    path.store(sums, &mut s);
+    path.store(rest, &mut r);
+    ((s[0] + s[2]) + (s[1] + s[3])) + (((r[0] + r[1]) + r[2]) + r[3])
 }
