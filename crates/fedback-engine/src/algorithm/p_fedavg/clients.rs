@@ -18,6 +18,8 @@ use crate::algorithm::{Order, Task};
 
 /// The gradients of batches at local models, on data shifted by vectors.
 pub trait BatchGradient<'a> {
+    /// Whether it is worth a kernel of its own for every small dimension.
+    const SPECIAL: bool;
     /// What a client's observations come from.
     type Source: Copy + Default;
     /// What batches are made of.
@@ -208,14 +210,14 @@ pub struct EachClient<'a> {
 
 impl EachClient<'_> {
     /// Works with one kind of gradient.
-    pub fn work<'b>(self, gradient: &impl BatchGradient<'b>) {
+    pub fn work<'b, G: BatchGradient<'b>>(self, gradient: &G) {
         let dim = self.federation.dim();
         let size = (CACHED / (dim * self.order.batch)).clamp(1, GROUP);
         match dim.div_ceil(4) {
-            1 => simd::run(Steps { clients: self, gradient, size, blocks: Few::<1> }),
-            2 => simd::run(Steps { clients: self, gradient, size, blocks: Few::<2> }),
-            3 => simd::run(Steps { clients: self, gradient, size, blocks: Few::<3> }),
-            4 => simd::run(Steps { clients: self, gradient, size, blocks: Few::<4> }),
+            1 if G::SPECIAL => simd::run(Steps { clients: self, gradient, size, blocks: Few::<1> }),
+            2 if G::SPECIAL => simd::run(Steps { clients: self, gradient, size, blocks: Few::<2> }),
+            3 if G::SPECIAL => simd::run(Steps { clients: self, gradient, size, blocks: Few::<3> }),
+            4 if G::SPECIAL => simd::run(Steps { clients: self, gradient, size, blocks: Few::<4> }),
             many => simd::run(Steps { clients: self, gradient, size, blocks: Many(many) }),
         }
     }
@@ -343,6 +345,7 @@ impl Local {
 pub struct GaussianBatch<'a>(pub &'a Gaussian);
 
 impl<'a> BatchGradient<'a> for GaussianBatch<'a> {
+    const SPECIAL: bool = false;
     type Source = &'a [f64];
     type Draw = f64;
 

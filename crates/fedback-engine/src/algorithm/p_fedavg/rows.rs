@@ -13,6 +13,7 @@ use super::clients::{BatchGradient, Block, Blocks, Drawn, GROUP, Local, Members,
 pub struct RowMean<'a>(pub &'a Table);
 
 impl<'a> BatchGradient<'a> for RowMean<'a> {
+    const SPECIAL: bool = false;
     type Source = Rows<'a>;
     type Draw = u32;
 
@@ -72,6 +73,7 @@ pub struct Margin<'a, L>(pub &'a Table, pub L);
 const NUMBERS: usize = 1 << 13;
 
 impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
+    const SPECIAL: bool = true;
     type Source = Rows<'a>;
     type Draw = u32;
 
