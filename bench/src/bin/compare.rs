@@ -123,7 +123,8 @@ fn cases_in(args: &Args, scratch: &Path) -> Result<(), String> {
         drop(entrants);
         let _ = std::fs::remove_dir_all(&folder);
     }
-    let chart = bars::svg("Nanoseconds of one core, and how many times ours (bars: logarithmic)", &groups);
+    let chart =
+        bars::svg("Nanoseconds of one core, and how many times ours (bars: logarithmic)", &groups);
     std::fs::write(args.out.join("compare.svg"), chart).map_err(text)?;
     std::fs::write(args.out.join("peers.txt"), notes.join("\n") + "\n").map_err(text)?;
     Ok(())
