@@ -162,7 +162,7 @@ impl Workload {
 
     /// The engine before the first round, at θ = 0.
     pub fn simulation(&self, seed: u64, repetitions: usize) -> Simulation<'_, Federation> {
-        let weights: Arc<[f64]> = self.federation.weights.as_slice().into();
+        let weights: Arc<[f64]> = self.federation.weights.clone();
         let start = vec![0.0; repetitions * self.federation.dim()];
         let federation = &self.federation;
         Simulation::new(federation, self.protocol, weights, Seed(seed), Round(0), &start, &[])
@@ -240,7 +240,7 @@ impl Workload {
         };
         let mut problem = json!({
             "sizes": self.sizes(),
-            "weights": federation.weights,
+            "weights": &*federation.weights,
             "sensitivity": sensitivity,
             "pattern": pattern,
             "beta": beta,
@@ -280,7 +280,7 @@ fn gaussian(clients: usize, dim: usize) -> Federation {
     let mean = (0..clients * dim).map(|k| 10.0 + 2.0 * spread(k / dim)).collect();
     let sensitivity = (0..clients).map(|k| 0.9 + spread(k)).collect();
     Federation {
-        weights: vec![1.0 / clients as f64; clients],
+        weights: vec![1.0 / clients as f64; clients].into(),
         base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
         response: location(&Sensitivity::Scalar(sensitivity), dim, false),
         loss: Loss::Mean,
@@ -336,5 +336,5 @@ fn divided(
     };
     let table = Table::new(raw, &how, Seed(0)).expect("normal features can be standardised");
     let weights = table.row_shares();
-    Federation { weights, base: Base::Table(table), response, loss }
+    Federation { weights: weights.into(), base: Base::Table(table), response, loss }
 }

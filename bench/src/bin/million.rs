@@ -78,7 +78,7 @@ fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
     let experiment = experiment.map_err(|error| error.to_string())?;
     let plan = &experiment.plans[0];
     let (mut simulation, setting_up) = timed(|| {
-        let weights: Arc<[f64]> = plan.federation.weights.as_slice().into();
+        let weights: Arc<[f64]> = plan.federation.weights.clone();
         let (seed, start) = (plan.seed(), &plan.start);
         Simulation::new(&plan.federation, plan.protocol, weights, seed, Round(0), start, &[])
     });

@@ -1,5 +1,7 @@
 //! Clients and a loss: the problem to be solved.
 
+use std::sync::Arc;
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::base::Base;
@@ -25,7 +27,7 @@ pub fn range_of(clients: &[ClientId]) -> Option<std::ops::Range<usize>> {
 #[derive(Clone, Debug)]
 pub struct Federation {
     /// The paper's p_i.
-    pub weights: Vec<f64>,
+    pub weights: Arc<[f64]>,
     /// The data before any model is deployed.
     pub base: Base,
     /// How they react.

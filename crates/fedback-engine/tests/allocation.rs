@@ -36,7 +36,7 @@ fn federations() -> [Federation; 2] {
     let clients = 12;
     let weights = vec![1.0 / clients as f64; clients];
     let gaussian = Federation {
-        weights: weights.clone(),
+        weights: weights.clone().into(),
         base: Base::Gaussian(Gaussian { dim: 3, mean: vec![1.0; 3 * clients], noise: 1.0 }),
         response: location(&Sensitivity::Scalar(vec![0.5; clients]), 3, false),
         loss: Loss::Mean,
@@ -55,7 +55,7 @@ fn federations() -> [Federation; 2] {
         by_class: true,
     };
     let rows = Federation {
-        weights,
+        weights: weights.into(),
         base: Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
         response: best_response(&Sensitivity::Scalar(vec![0.5; clients]), &[0], 3),
         loss: Loss::Logistic { l2: 0.1 },
@@ -82,7 +82,7 @@ fn rounds_do_not_allocate() {
                 aggregate: Aggregate::Deltas,
                 scale_objectives: false,
             };
-            let weights: Arc<[f64]> = federation.weights.as_slice().into();
+            let weights: Arc<[f64]> = federation.weights.clone();
             let mut simulation =
                 Simulation::new(federation, protocol, weights, Seed(1), Round(0), &[0.0; 6], &[]);
             // The first rounds bring the buffers to their size.

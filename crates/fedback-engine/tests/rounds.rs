@@ -16,7 +16,7 @@ use fedback_engine::simulate::Simulation;
 
 fn gaussian(dim: usize, response: Shift) -> Federation {
     Federation {
-        weights: vec![0.5, 0.3, 0.2],
+        weights: vec![0.5, 0.3, 0.2].into(),
         base: Base::Gaussian(Gaussian {
             dim,
             mean: (0..3 * dim).map(|k| 1.0 + k as f64).collect(),
@@ -42,7 +42,7 @@ fn table(loss: Loss) -> Federation {
         by_class: true,
     };
     Federation {
-        weights: vec![0.5, 0.3, 0.2],
+        weights: vec![0.5, 0.3, 0.2].into(),
         base: Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
         response: best_response(&Sensitivity::Scalar(vec![0.5, 1.0, -0.3]), &[1], 3),
         loss,
@@ -191,7 +191,7 @@ fn simulate(
         let mut consensus = Vec::new();
         for &stop in stops {
             // A new simulation from the last state, as after a resume.
-            let weights: Arc<[f64]> = federation.weights.as_slice().into();
+            let weights: Arc<[f64]> = federation.weights.clone();
             let mut simulation =
                 Simulation::new(federation, protocol, weights, Seed(9), round, &thetas, &[]);
             simulation.advance(Round(stop), true).unwrap();
@@ -206,7 +206,7 @@ fn simulate(
 #[test]
 fn bits_do_not_depend_on_threads_or_resumes() {
     let wide = Federation {
-        weights: vec![1.0 / 3000.0; 3000],
+        weights: vec![1.0 / 3000.0; 3000].into(),
         base: Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0; 6000], noise: 1.0 }),
         response: location(&Sensitivity::Scalar(vec![0.3; 3000]), 2, false),
         loss: Loss::Mean,
@@ -233,7 +233,7 @@ fn server_and_simulation_agree() {
     let federation = table(Loss::Logistic { l2: 0.1 });
     for scheme in [Scheme::Full, Scheme::WithReplacement { cohort: 4 }] {
         let protocol = protocol(scheme);
-        let weights: Arc<[f64]> = federation.weights.as_slice().into();
+        let weights: Arc<[f64]> = federation.weights.clone();
         let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
         let mut server = Server::new(protocol, sampler, (Seed(9), 4), Round(0), vec![0.0; 3]);
         for _ in 0..4 {
@@ -295,7 +295,7 @@ fn a_failed_repetition_stops_alone() {
     base.noise = 0.0;
     let mut protocol = protocol(Scheme::Full);
     protocol.step_size = StepSize::Constant(3.0);
-    let weights: Arc<[f64]> = federation.weights.as_slice().into();
+    let weights: Arc<[f64]> = federation.weights.clone();
     // Only a repetition started away from every client's mean can blow up: here all do, and the
     // last one is told to have failed before.
     let start = [1.0, 1e300, 5.0];

@@ -79,7 +79,7 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(plan: &'a Plan, state: &State) -> Self {
-        let weights: Arc<[f64]> = plan.federation.weights.as_slice().into();
+        let weights: Arc<[f64]> = plan.federation.weights.clone();
         let failed: Vec<_> = state.failed.iter().map(|&(n, round)| (n, Round(round))).collect();
         let simulation = Simulation::new(
             &plan.federation,

@@ -24,7 +24,7 @@ const REPETITIONS: usize = 24;
 fn distances(plan: &Plan, protocol: &Protocol, point: &[f64], rounds: u64) -> Vec<f64> {
     let federation: &Federation = &plan.federation;
     let starts = plan.start.repeat(REPETITIONS);
-    let weights = federation.weights.as_slice().into();
+    let weights = federation.weights.clone();
     let mut simulation =
         Simulation::new(federation, *protocol, weights, Seed(99), Round(0), &starts, &[]);
     [rounds / 2, 3 * rounds / 4, rounds]

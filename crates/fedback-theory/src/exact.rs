@@ -109,7 +109,7 @@ impl<'a> ExactCurve<'a> {
         };
         let expected = match protocol.scale_objectives {
             true => Cow::Owned(vec![1.0 / clients as f64; clients]),
-            false => Cow::Borrowed(federation.weights.as_slice()),
+            false => Cow::Borrowed(&*federation.weights),
         };
         let aggregation = Aggregation {
             scheme: protocol.scheme,

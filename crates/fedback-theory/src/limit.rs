@@ -373,7 +373,7 @@ mod tests {
             by_class: false,
         };
         let federation = Federation {
-            weights: vec![1.0],
+            weights: vec![1.0].into(),
             base: Base::Table(Table::new(raw, &how, Seed(1)).unwrap()),
             response: best_response(&Sensitivity::Scalar(vec![epsilon]), &[0], 1),
             loss: Loss::Squared { l2: 0.0 },

@@ -11,7 +11,7 @@ use fedback_theory::certificate::{Certificate, Verdict, confidence};
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
     Federation {
-        weights: weights.to_vec(),
+        weights: weights.into(),
         base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
         response: location(&sensitivity, dim, false),
         loss: Loss::Mean,
@@ -144,7 +144,7 @@ fn minimisation_only() {
     let rows = [1.0, root, 1.0, -root, -1.0, root, -1.0, -root];
     let response = Sensitivity::Matrix(vec![vec![vec![3.0, -9.0], vec![3.0, -9.0]]]);
     let federation = Federation {
-        weights: vec![1.0],
+        weights: vec![1.0].into(),
         base: Base::Table(table(&rows, &[-1.0; 4], 2)),
         response: location(&response, 2, false),
         loss: Loss::Squared { l2: 0.0 },
@@ -167,7 +167,7 @@ fn minimisation_only() {
 #[test]
 fn several_stable_points() {
     let federation = Federation {
-        weights: vec![1.0],
+        weights: vec![1.0].into(),
         base: Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1)),
         response: best_response(&Sensitivity::Scalar(vec![1.0]), &[0], 1),
         loss: Loss::Logistic { l2: 0.0 },

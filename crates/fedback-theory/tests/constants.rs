@@ -11,7 +11,7 @@ use fedback_theory::stable::stable_point;
 fn federation(sensitivity: &Sensitivity) -> Federation {
     let mean = vec![1.0, 0.0, -1.0, 2.0, 0.5, 3.0];
     Federation {
-        weights: vec![0.5, 0.3, 0.2],
+        weights: vec![0.5, 0.3, 0.2].into(),
         base: Base::Gaussian(Gaussian { dim: 2, mean, noise: 0.7 }),
         response: location(sensitivity, 2, false),
         loss: Loss::Mean,

@@ -27,7 +27,7 @@ fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
     };
     let table = Table::new(raw, &how, Seed(0)).unwrap();
     Federation {
-        weights: vec![0.2, 0.5, 0.3],
+        weights: vec![0.2, 0.5, 0.3].into(),
         response: best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim),
         base: Base::Table(table),
         loss,
@@ -74,7 +74,7 @@ fn no_intercept_absorbs_nothing() {
     let found = degeneracy(&people(LOGISTIC, &[1.0; 3], false), &[0.0; 3]);
     assert!(!found.absorbed && found.stable_minus_static_features.unwrap() > 0.01, "{found:?}");
     let gaussian = Federation {
-        weights: vec![0.5, 0.5],
+        weights: vec![0.5, 0.5].into(),
         base: Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 3.0], noise: 1.0 }),
         response: location(&Sensitivity::Scalar(vec![0.5; 2]), 1, false),
         loss: Loss::Mean,
@@ -91,6 +91,6 @@ fn no_reaction_is_said_to_be_none() {
     assert!(found.stable_minus_static.unwrap() < 1e-9);
     // A client without weight does not count.
     let mut federation = people(LOGISTIC, &[0.5, 0.5, 9.0], true);
-    federation.weights = vec![0.4, 0.6, 0.0];
+    federation.weights = vec![0.4, 0.6, 0.0].into();
     assert!(degeneracy(&federation, &[0.0; 4]).absorbed);
 }

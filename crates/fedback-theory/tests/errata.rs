@@ -14,7 +14,7 @@ use fedback_theory::stable::{Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64], noise: f64) -> Federation {
     Federation {
-        weights: weights.to_vec(),
+        weights: weights.into(),
         base: Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise }),
         response: location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
         loss: Loss::Mean,
@@ -364,7 +364,7 @@ fn random_problem(draws: &mut Draws, kind: usize) -> Problem {
     let noise = 2.0 * draws.uniform();
     let far = 10f64.powf(3.0 * draws.uniform() - 2.0);
     let federation = Federation {
-        weights,
+        weights: weights.into(),
         base: Base::Gaussian(Gaussian { dim, mean, noise }),
         response: location(&Sensitivity::Matrix(matrices), dim, false),
         loss: Loss::Mean,
@@ -455,7 +455,7 @@ fn large_time_law_is_the_limit() {
     let matrix = |a: f64, b: f64| vec![vec![a, -b], vec![b, 0.5 * a]];
     let matrices = vec![matrix(0.4, 0.8), matrix(-0.3, 0.5), matrix(0.6, 0.2)];
     let turning = Federation {
-        weights: vec![0.5, 0.3, 0.2],
+        weights: vec![0.5, 0.3, 0.2].into(),
         base: Base::Gaussian(Gaussian {
             dim: 2,
             mean: vec![1.0, 0.0, -1.0, 2.0, 0.5, 3.0],

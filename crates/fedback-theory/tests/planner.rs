@@ -13,7 +13,7 @@ use fedback_theory::stable::stable_points;
 /// A problem in one dimension.
 fn gaussian(weights: Vec<f64>, mean: Vec<f64>, sensitivity: Vec<f64>, noise: f64) -> Federation {
     Federation {
-        weights,
+        weights: weights.into(),
         base: Base::Gaussian(Gaussian { dim: 1, mean, noise }),
         response: location(&Sensitivity::Scalar(sensitivity), 1, false),
         loss: Loss::Mean,
@@ -388,7 +388,7 @@ fn a_logistic_problem() {
     };
     let table = Table::new(raw, &how, Seed(1)).unwrap();
     let federation = Federation {
-        weights: table.row_shares(),
+        weights: table.row_shares().into(),
         base: Base::Table(table),
         response: Shift::Scaled {
             sensitivity: vec![0.3, 0.6, 1.0],

@@ -10,7 +10,7 @@ use fedback_theory::stable::{Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64]) -> Federation {
     Federation {
-        weights: weights.to_vec(),
+        weights: weights.into(),
         base: Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise: 1.0 }),
         response: location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
         loss: Loss::Mean,
@@ -45,7 +45,7 @@ fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u6
     };
     let table = Table::new(raw, &how, Seed(0)).unwrap();
     Federation {
-        weights: vec![0.2, 0.5, 0.3],
+        weights: vec![0.2, 0.5, 0.3].into(),
         response: response(table.dim),
         base: Base::Table(table),
         loss,
@@ -93,7 +93,7 @@ fn average_sensitivity_decides() {
 fn complex_eigenvalues() {
     let matrix = vec![vec![vec![0.5, -2.0], vec![2.0, 0.5]]];
     let federation = Federation {
-        weights: vec![1.0],
+        weights: vec![1.0].into(),
         base: Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0, 0.0], noise: 1.0 }),
         response: location(&Sensitivity::Matrix(matrix), 2, false),
         loss: Loss::Mean,
@@ -207,7 +207,7 @@ fn separable_rows_without_penalty_have_no_stable_point() {
         partition: Partition::Equal(1),
         by_class: true,
     };
-    federation.weights = vec![1.0];
+    federation.weights = vec![1.0].into();
     federation.base = Base::Table(Table::new(raw, &how, Seed(0)).unwrap());
     let report = stable_points(&federation, &[0.0]);
     assert_eq!(report.stability, Stability::Unknown);

@@ -90,7 +90,7 @@ pub fn run(
     seed: Seed,
 ) -> Trial {
     let starts = start.repeat(REPETITIONS);
-    let weights = federation.weights.as_slice().into();
+    let weights = federation.weights.clone();
     let mut simulation =
         Simulation::new(federation, *protocol, weights, seed, Round(0), &starts, &[]);
     // The built-in populations are in memory: their work does not fail.

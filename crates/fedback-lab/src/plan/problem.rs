@@ -45,7 +45,7 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
     };
     let response = response::build(problem, &base, &weights, seed)?;
-    let mut federation = Federation { weights, base, response, loss };
+    let mut federation = Federation { weights: weights.into(), base, response, loss };
     response::rebase(problem, &mut federation)?;
     Ok(BuiltProblem { federation, data })
 }

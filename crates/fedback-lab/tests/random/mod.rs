@@ -117,7 +117,7 @@ fn gaussian(draw: &mut Draw) -> Federation {
     let mean = (0..clients * dim).map(|_| draw.between(-5.0, 10.0)).collect();
     let noise = draw.choose(&[0.0, 0.1, 1.0, 5.0]);
     Federation {
-        weights: draw.weights(clients),
+        weights: draw.weights(clients).into(),
         base: Base::Gaussian(Gaussian { dim, mean, noise }),
         response: location(&sensitivity, dim, false),
         loss: Loss::Mean,
@@ -173,7 +173,7 @@ fn table(draw: &mut Draw) -> Federation {
         }
     };
     Federation {
-        weights: draw.weights(clients),
+        weights: draw.weights(clients).into(),
         base: Base::Table(built),
         response,
         loss: if logistic { Loss::Logistic { l2 } } else { Loss::Squared { l2 } },

@@ -91,9 +91,9 @@ pub(super) fn clients(
         if rest <= 1e-12 {
             continue;
         }
-        for (i, weight) in others.weights.iter_mut().enumerate() {
-            *weight = if i == client { 0.0 } else { federation.weights[i] / rest };
-        }
+        let shares = federation.weights.iter().enumerate();
+        others.weights =
+            shares.map(|(i, weight)| if i == client { 0.0 } else { weight / rest }).collect();
         let average = others.weights.iter().zip(&constants.sensitivities).map(|(p, e)| p * e).sum();
         parts[client].without = Some(without(&others, protocol, start, stable, average));
     }

@@ -391,7 +391,7 @@ mod tests {
         let table = Table::new(raw, &how, Seed(1)).unwrap();
         for loss in [Loss::Logistic { l2: 0.1 }, Loss::Squared { l2: 0.3 }] {
             let federation = Federation {
-                weights: vec![0.3, 0.7],
+                weights: vec![0.3, 0.7].into(),
                 base: Base::Table(table.clone()),
                 response: best_response(&Sensitivity::Scalar(vec![0.5, 1.5]), &[1], 3),
                 loss,

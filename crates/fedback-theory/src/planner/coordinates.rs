@@ -59,7 +59,7 @@ impl Coordinates {
                 noise.push(variance[j] / protocol.batch as f64);
             }
         }
-        let weights = federation.weights.clone();
+        let weights = federation.weights.to_vec();
         let (expected, scale) = match protocol.scale_objectives {
             true => (vec![1.0 / n; clients], weights.iter().map(|p| n * p).collect()),
             false => (weights.clone(), vec![1.0; clients]),
