@@ -10,9 +10,19 @@ fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
     if matrix.nrows() == 1 {
         return Some(vec![Complex::new(matrix[(0, 0)], 0.0)]);
     }
+    // The iteration compares entries with the diagonal beside them, and finds no end where
+    // eigenvalues crowd around zero; away from zero it does.
+    let size = matrix.amax();
+    [0.0, size, -2.0 * size].into_iter().find_map(|shift| shifted(matrix, shift))
+}
+
+/// The eigenvalues by way of those of the matrix plus a multiple of the identity.
+fn shifted(matrix: &DMatrix<f64>, shift: f64) -> Option<Vec<Complex<f64>>> {
+    let mut moved = matrix.clone();
+    (0..matrix.nrows()).for_each(|j| moved[(j, j)] += shift);
     let sweeps = 200 * matrix.nrows();
-    let schur = Schur::try_new(matrix.clone(), f64::EPSILON, sweeps)?;
-    Some(schur.complex_eigenvalues().iter().copied().collect())
+    let schur = Schur::try_new(moved, f64::EPSILON, sweeps)?;
+    Some(schur.complex_eigenvalues().iter().map(|value| value - shift).collect())
 }
 
 fn modulus(value: &Complex<f64>) -> f64 {
