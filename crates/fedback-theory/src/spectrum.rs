@@ -31,8 +31,32 @@ fn modulus(value: &Complex<f64>) -> f64 {
 
 /// The largest modulus of an eigenvalue.
 pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
-    Some(eigenvalues(matrix)?.iter().map(modulus).fold(0.0, f64::max))
+    match eigenvalues(matrix) {
+        Some(values) => Some(values.iter().map(modulus).fold(0.0, f64::max)),
+        None if matrix.iter().all(|entry| entry.is_finite()) => Some(growth(matrix)),
+        None => None,
+    }
 }
+
+/// The radius as the limit of |Aᵏ|^(1/k) (Gelfand), by repeated squaring: slower and, where the radius
+/// is far below the norm, less exact than eigenvalues, but there is nothing to converge.
+fn growth(matrix: &DMatrix<f64>) -> f64 {
+    let (mut power, mut log, mut share) = (matrix.clone(), 0.0, 1.0);
+    for _ in 0..SQUARINGS {
+        let size = power.norm();
+        if size == 0.0 {
+            return 0.0;
+        }
+        log += share * libm::log(size);
+        power /= size;
+        power = &power * &power;
+        share *= 0.5;
+    }
+    libm::exp(log)
+}
+
+/// The power that the last of them reaches is 2⁴⁰.
+const SQUARINGS: usize = 40;
 
 /// The smallest real part of an eigenvalue.
 pub(crate) fn smallest_real_part(matrix: &DMatrix<f64>) -> Option<f64> {
@@ -42,6 +66,18 @@ pub(crate) fn smallest_real_part(matrix: &DMatrix<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growth_is_the_radius() {
+        let rotation = DMatrix::from_row_slice(2, 2, &[3.0, -4.0, 4.0, 3.0]);
+        let triangle =
+            DMatrix::from_row_slice(3, 3, &[0.5, 9.0, 1.0, 0.0, -0.7, 3.0, 0.0, 0.0, 0.1]);
+        for matrix in [rotation, triangle] {
+            let (found, expected) = (growth(&matrix), radius(&matrix).unwrap());
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+        }
+        assert_eq!(growth(&DMatrix::zeros(2, 2)), 0.0);
+    }
 
     #[test]
     fn known_spectra() {
