@@ -309,9 +309,11 @@ pub fn planned_spec(document: &Document, best: &Proposal, directory: &Path) -> S
                 algorithm.remove("scale_objectives");
             }
         }
-        let base = table.get_mut("problem").and_then(|p| p.get_mut("base"));
-        if let Some(path) = base.and_then(|base| base.get_mut("path")) {
-            *path = moved_path(path, &document.directory, directory);
+        for (section, key) in [("base", "path"), ("response", "resamples")] {
+            let section = table.get_mut("problem").and_then(|problem| problem.get_mut(section));
+            if let Some(path) = section.and_then(|section| section.get_mut(key)) {
+                *path = moved_path(path, &document.directory, directory);
+            }
         }
     })
 }
@@ -323,4 +325,33 @@ fn moved_path(path: &Value, from: &Path, to: &Path) -> Value {
     let full = from.join(text);
     let shown = full.strip_prefix(&to).unwrap_or(&full);
     Value::String(shown.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planned_spec_finds_its_files_from_another_folder() {
+        let spec = "[problem.base]\nkind = \"table\"\npath = \"base.csv\"\n\
+                    [problem.response]\nresamples = \"resamples.csv\"\n";
+        let mut document = Document::parse(spec, "spec").unwrap();
+        document.directory = std::path::absolute("fitted").unwrap();
+        let best = Proposal {
+            scheme: Scheme::Full,
+            local_steps: 1,
+            step_size: StepSize::Constant(0.1),
+            rounds: 1,
+            crossing: 1.0,
+            distance_sq: 0.0,
+            worst_after: 0.0,
+            watched: 1,
+            communication: 0.0,
+        };
+        let beside = planned_spec(&document, &best, Path::new("fitted"));
+        assert!(beside.contains("\"base.csv\"") && beside.contains("\"resamples.csv\""));
+        let above = planned_spec(&document, &best, Path::new("."));
+        assert!(above.contains("\"fitted/base.csv\""), "{above}");
+        assert!(above.contains("\"fitted/resamples.csv\""), "{above}");
+    }
 }

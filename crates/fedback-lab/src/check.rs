@@ -8,13 +8,20 @@ mod json;
 mod picture;
 pub mod trial;
 
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_theory::certificate::{Answer, Certificate, Confidence, Verdict, confidence};
+use rayon::iter::{ParallelBridge, ParallelIterator};
 
 use crate::plan::Plan;
 use trial::Trial;
 
 pub use picture::{Curve, figure};
+
+/// Rows of all resamples together that are judged where every judgement reads the rows again and again.
+const AFFORDABLE: usize = 60_000;
+/// Resamples below which a share says little.
+const FEWEST: usize = 40;
 
 /// The answer of `fedback check`.
 #[derive(Clone, Debug)]
@@ -65,13 +72,30 @@ impl Check {
         }
     }
 
-    /// The same check with the share of every verdict among resampled problems.
+    /// The same check with the share of every verdict among resampled problems; of those of a large
+    /// table the first, as many as some seconds allow.
     pub fn with_resamples(
         self,
         plan: &Plan,
-        resamples: impl IntoIterator<Item = Federation>,
+        resamples: impl Iterator<Item = Federation> + Send,
     ) -> Self {
-        let confidence = confidence(resamples, &plan.protocol, &plan.start);
+        let most = match &plan.federation.base {
+            Base::Table(table) if !plan.federation.is_affine() => {
+                (AFFORDABLE / table.len().max(1)).max(FEWEST)
+            }
+            _ => usize::MAX,
+        };
+        // Shares of ones are counts, whose sum does not depend on the order.
+        let judged = resamples.take(most).par_bridge();
+        let verdicts = judged.filter_map(|one| confidence([one], &plan.protocol, &plan.start));
+        let add = |a: Confidence, b: Confidence| Confidence {
+            resamples: a.resamples + b.resamples,
+            shares: std::array::from_fn(|k| a.shares[k] + b.shares[k]),
+        };
+        let confidence = verdicts.reduce_with(add).map(|sum| Confidence {
+            shares: sum.shares.map(|count| count / sum.resamples as f64),
+            ..sum
+        });
         Check { confidence, ..self }
     }
 

@@ -128,7 +128,10 @@ impl Figure {
             Scale::Log => ys.iter().copied().fold(f64::INFINITY, f64::min) - 1.0,
         };
         ys.extend(lows.into_iter().map(|low| low.max(floor)));
-        (Span::fit(self.x.scale, &xs, 0.0), Span::fit(self.y.scale, &ys, 0.04))
+        // Bars on the frame could not be told from it.
+        let bars = |series: &Series| series.mark == Mark::Dots && series.band.is_some();
+        let aside = if self.series.iter().any(bars) { 0.04 } else { 0.0 };
+        (Span::fit(self.x.scale, &xs, aside), Span::fit(self.y.scale, &ys, 0.04))
     }
 }
 

@@ -74,6 +74,11 @@ pub fn short(number: f64) -> String {
     }
 }
 
+/// A count with its noun: one, or so many.
+pub fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// A vector, shortened in the middle.
 pub fn short_vector(values: &[f64]) -> String {
     let shown: Vec<String> = match values.len() {

@@ -5,7 +5,9 @@
 //! A `sh` block is run; where a `text` block follows, its output must be that. Rust blocks are
 //! doctests, see `src/lib.rs`.
 //!
-//! With `FEDBACK_RENEW=1` in the environment, `text` blocks and the figure are written anew instead:
+//! A picture `images/banks-plan.svg` in a page is what the page's commands left in `banks/plan.svg`.
+//!
+//! With `FEDBACK_RENEW=1` in the environment, `text` blocks and pictures are written anew instead:
 //! after a change of the random streams, say. Read the difference before you commit it.
 
 #[path = "docs/page.rs"]
@@ -138,7 +140,29 @@ fn what_pages_show_is_what_happens() {
         if renewing() {
             fs::write(root().join(&page.name), renewed).unwrap();
         }
+        pictures(&page, folder.path());
     }
+}
+
+/// The pictures of a page are what its commands drew.
+fn pictures(page: &Page, folder: &Path) {
+    let names = page.text.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
+    for name in names {
+        let Some((place, file)) = name.split_once('-') else { continue };
+        compare_picture(name, &folder.join(place).join(file));
+    }
+}
+
+/// Compares a picture of the documentation with what was drawn, or renews it.
+fn compare_picture(name: &str, drawn: &Path) {
+    let made = fs::read(drawn).unwrap_or_else(|error| panic!("{}: {error}", drawn.display()));
+    let place = root().join("docs/images").join(name);
+    if renewing() {
+        fs::write(&place, &made).unwrap();
+    }
+    let kept = fs::read(place).unwrap_or_default();
+    let how = "FEDBACK_RENEW=1 cargo test -p fedback --test docs";
+    assert!(made == kept, "docs/images/{name} is not what the command draws; renew it: {how}");
 }
 
 /// What a reader does with a block of commands.
@@ -234,15 +258,5 @@ fn every_experiment_runs() {
 fn figure() {
     let folder = tempfile::tempdir().unwrap();
     fedback(folder.path(), &["reproduce", "convergence"]);
-    let made = fs::read(folder.path().join("fedback-report/convergence.svg")).unwrap();
-    let place = root().join("docs/images/convergence.svg");
-    if renewing() {
-        fs::write(&place, &made).unwrap();
-    }
-    let kept = fs::read(place).unwrap();
-    let how = "FEDBACK_RENEW=1 cargo test -p fedback --test docs";
-    assert!(
-        made == kept,
-        "docs/images/convergence.svg is not what the command draws; renew it: {how}"
-    );
+    compare_picture("convergence.svg", &folder.path().join("fedback-report/convergence.svg"));
 }

@@ -97,7 +97,11 @@ pub fn figure(title: &str, subtitle: &str, curves: &[Curve]) -> Figure {
             let mean = Series::line(name("mean errors"), colour + 1, curve.mean.clone());
             series.push(mean.with_mark(Mark::Dashed));
         }
-        let own = Series::line(name("the spec's own steps"), colour + 2, curve.own.clone());
+        let own = match curve.own.len() {
+            1 => "the spec's own step",
+            _ => "the spec's first and last step",
+        };
+        let own = Series::line(name(own), colour + 2, curve.own.clone());
         series.push(own.with_mark(Mark::Dots));
         if let Some(limit) = curve.limit.filter(|_| !several) {
             let name = name("largest stable step");

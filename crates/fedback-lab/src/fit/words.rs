@@ -36,14 +36,17 @@ impl Fitted {
         }
         let said = |p: Option<f64>, simple: &str, wide: &str| match p {
             Some(p) if p < STRICT => {
-                format!("{simple} is rejected against {wide} (p = {})", short(p))
+                format!("{simple} will not do (p = {} against {wide})", short(p))
             }
-            Some(p) => format!("{simple} is not rejected against {wide} (p = {})", short(p)),
-            None => format!("the deployments cannot tell {simple} from {wide}"),
+            Some(p) => {
+                let p = short(p);
+                format!("{simple} will do (p = {p} against {wide}; below {STRICT} it would not)")
+            }
+            None => format!("these deployments cannot tell {simple} from {wide}"),
         };
         let scalar = said(self.choice.scalar, "one number a client", "one a feature");
         let vector = said(self.choice.vector, "one number a feature", "a matrix");
-        match self.choice.identified {
+        match self.choice.identified || self.choice.vector.is_none() {
             true => format!("{scalar}; {vector}"),
             false => format!("{scalar}; {vector}; a matrix is not identified"),
         }

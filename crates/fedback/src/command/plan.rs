@@ -14,7 +14,7 @@ use fedback::theory::planner::{Latency, Prices, Proposal};
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};
-use crate::output::{self, short};
+use crate::output::{self, plural, short};
 use crate::progress::{Progress, Share};
 
 pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
@@ -185,7 +185,7 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
             add("setting", setting(best));
             let (steps, total) = (best.steps(), short(best.total()));
             let talk = short(best.rounds as f64 * best.communication);
-            add("steps", format!("{steps} in {} rounds", best.rounds));
+            add("steps", format!("{steps} in {}", plural(best.rounds, "round", "rounds")));
             add("total cost", format!("{total} = {steps} local steps + {talk} communication"));
             let how = if advice.exact { "exact" } else { "mean path and linearised spread" };
             let later = short(best.worst_after);
@@ -228,8 +228,15 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     }
     if let Some((printed, corrected)) = &advice.paper {
         let show = |cost: &Option<Cost>| cost.map_or("none".into(), |cost| short(cost.steps));
-        let both = format!("{} printed, {} corrected", show(printed), show(corrected));
-        add("the paper's T_ε", format!("{both}, under its own step sizes"));
+        let words = match (printed, corrected) {
+            (None, None) => "none: what its theorem assumes is not met here".into(),
+            _ => format!(
+                "{} printed, {} corrected, under its own step sizes",
+                show(printed),
+                show(corrected)
+            ),
+        };
+        add("the paper's T_ε", words);
     }
     if let Some(guide) = advice.noise_limited_local_steps {
         add("noise alone would have", format!("E ≈ {}", short(guide)));

@@ -7,7 +7,7 @@ use fedback::lab::solution::Solution;
 
 use super::label;
 use crate::args::SpecArgs;
-use crate::output::{self, short, short_vector};
+use crate::output::{self, plural, short, short_vector};
 
 pub fn run(args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
@@ -19,10 +19,6 @@ pub fn run(args: SpecArgs) -> Result<(), Error> {
     }
     let points = solutions.iter().map(|(plan, found)| (&plan.set, found.to_json())).collect();
     output::print_json(&points_to_json(points, experiment.swept))
-}
-
-fn plural(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn text(plan: &Plan, solution: &Solution) -> String {
@@ -45,14 +41,14 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         add("minimisation radius", format!("{} {words}", short(radius)));
     }
     if let Some(point) = stable {
-        let iterations = plural(point.iterations, "iteration", "iterations");
+        let iterations = plural(point.iterations as u64, "iteration", "iterations");
         add("residual", format!("{:.1e} after {iterations}", point.residual));
     }
     match &solution.optimal {
         Some(optimal) => {
             add("optimal point", short_vector(&optimal.theta));
             if !plan.federation.is_affine() {
-                let found = plural(optimal.minima, "local optimum", "local optima");
+                let found = plural(optimal.minima as u64, "local optimum", "local optima");
                 add("", format!("best of {found} found from several starts"));
             }
             if let Some(risk) = solution.risk_stable {

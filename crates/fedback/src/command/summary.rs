@@ -10,7 +10,7 @@ use fedback::lab::plan::Plan;
 use fedback::lab::store::RunId;
 
 use super::{label, label_of};
-use crate::output::{short, short_vector, table};
+use crate::output::{plural, short, short_vector, table};
 
 /// Rows of the table of one run.
 const ROWS: usize = 11;
@@ -37,15 +37,11 @@ pub fn text(plans: &[&Plan], outcomes: &[Outcome], ids: &[RunId]) -> String {
 }
 
 fn heading(outcome: &Outcome) -> String {
-    let plural = |count: u64, what: &str| match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
-    };
     format!(
         "{} · {} · {}\n",
         outcome.name,
-        plural(outcome.clients as u64, "client"),
-        plural(outcome.repetitions, "repetition")
+        plural(outcome.clients as u64, "client", "clients"),
+        plural(outcome.repetitions, "repetition", "repetitions")
     )
 }
 

@@ -3,13 +3,15 @@
 use fedback::core::protocol::StepSize;
 use fedback::lab::check::Check;
 use fedback::lab::plan::Plan;
-use fedback::theory::certificate::Verdict;
+use fedback::theory::certificate::{Confidence, Verdict};
 
 use super::label;
-use crate::output::{short, short_vector, table};
+use crate::output::{plural, short, short_vector, table};
 
 /// Clients that a table shows.
 const MOST_CLIENTS: usize = 12;
+/// Coordinates whose names are shown.
+const MOST_NAMES: usize = 12;
 /// Where lines break.
 const WIDTH: usize = 98;
 
@@ -17,14 +19,10 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     let mut page = Page { text: format!("{}: {}\n", label(plan), headline(check.verdict)) };
     page.paragraph(&check.reason);
     if let Some(confidence) = &check.confidence {
-        let share = 100.0 * confidence.share(check.verdict);
-        page.paragraph(&format!(
-            "The same verdict in {share:.1}% of {} resamples of the fitted response.",
-            confidence.resamples
-        ));
+        page.paragraph(&confidence_words(confidence, check.verdict));
     }
     retraining(&mut page, plan, check);
-    place(&mut page, check);
+    place(&mut page, plan, check);
     condition(&mut page, check);
     clients(&mut page, check);
     page.section("does the reaction matter");
@@ -42,6 +40,19 @@ fn headline(verdict: Verdict) -> &'static str {
     }
 }
 
+/// How often resamples of a fitted response agree, and what the others say.
+fn confidence_words(confidence: &Confidence, verdict: Verdict) -> String {
+    let percent = |verdict| format!("{:.1}%", 100.0 * confidence.share(verdict));
+    let others = Verdict::ALL.into_iter().filter(|v| *v != verdict && confidence.share(*v) > 0.0);
+    let others = others.map(|other| format!("; {} in {}", headline(other), percent(other)));
+    format!(
+        "The same in {} of {} resamples of the fitted response{}.",
+        percent(verdict),
+        confidence.resamples,
+        others.collect::<String>()
+    )
+}
+
 struct Page {
     text: String,
 }
@@ -52,16 +63,20 @@ impl Page {
     }
 
     fn row(&mut self, name: &str, value: &str) {
-        self.text.push_str(&format!("  {name:<30}{value}\n"));
+        self.lines(format!("  {name:<29}"), 31, value);
     }
 
-    /// Words, broken into lines.
     fn paragraph(&mut self, words: &str) {
-        let mut line = String::from(" ");
+        self.lines(" ".into(), 1, words);
+    }
+
+    /// Words after a beginning, broken into lines that are indented.
+    fn lines(&mut self, beginning: String, indent: usize, words: &str) {
+        let mut line = beginning;
         for word in words.split_whitespace() {
             if line.chars().count() + 1 + word.chars().count() > WIDTH {
                 self.text.push_str(&format!("{line}\n"));
-                line = String::from(" ");
+                line = " ".repeat(indent);
             }
             line.push(' ');
             line.push_str(word);
@@ -93,7 +108,8 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     };
     let about = match (own.answer.settles, own.rounds) {
         (Some(true), Some(rounds)) => {
-            format!(", near after about {} rounds", rounds.ceil())
+            let rounds = plural(rounds.ceil() as u64, "round", "rounds");
+            format!(", near after about {rounds}")
         }
         _ => String::new(),
     };
@@ -127,9 +143,12 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     }
 }
 
-fn place(page: &mut Page, check: &Check) {
+fn place(page: &mut Page, plan: &Plan, check: &Check) {
     let certificate = &check.certificate;
     page.section("where, and how bad that is");
+    if let Some(names) = plan.federation.coordinates().filter(|names| names.len() <= MOST_NAMES) {
+        page.row("coordinates", &names.join(", "));
+    }
     for (index, truth) in certificate.points.iter().enumerate() {
         let name = if index == 0 { "stable point" } else { "another stable point" };
         let stability = truth.point.stability().as_str();
@@ -143,11 +162,14 @@ fn place(page: &mut Page, check: &Check) {
         page.row("  risk", &format!("{}{price}", short(truth.risk)));
         if let Some(bias) = &truth.bias {
             let size = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
-            let mut words = format!("{} from local steps", short(size(&bias.local_steps)));
-            if size(&bias.noise) > 0.0 {
-                words += &format!(", {} from noise", short(size(&bias.noise)));
+            let mut words = String::new();
+            // One local step leaves none but for rounding.
+            for (part, of) in [(&bias.local_steps, "local steps"), (&bias.noise, "noise")] {
+                if size(part) > 1e-12 {
+                    words += &format!("{} from {of}, ", short(size(part)));
+                }
             }
-            words += &format!(", spread {}", short(bias.spread));
+            words += &format!("spread {}", short(bias.spread));
             page.row(&format!("  bias at step {}", short(bias.step_size)), &words);
         }
     }
@@ -222,7 +244,7 @@ fn clients(page: &mut Page, check: &Check) {
         "sensitivity",
         "share",
         "risk",
-        "without it",
+        "without it:",
         "radius",
         "margin",
         "average",
