@@ -119,7 +119,10 @@ fn words(found: &Degeneracy, reacts: bool, size: f64) -> String {
                 were found"
             .into();
     };
-    let share = |distance: f64| format!("{:.2} % of |θ^PS|", 100.0 * distance / size);
+    let share = |distance: f64| match size > 0.0 {
+        true => format!("{:.2} % of |θ^PS|", 100.0 * distance / size),
+        false => format!("{distance:.4}"),
+    };
     let (from_static, from_optimal) = (share(fixed), share(optimal));
     match found.is_small(size) {
         true => format!(

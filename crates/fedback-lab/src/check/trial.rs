@@ -6,6 +6,7 @@ use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
 use fedback_engine::simulate::Simulation;
 use fedback_theory::certificate::{Answer, Certificate};
+use fedback_theory::stable::Stability;
 
 use crate::plan::Plan;
 
@@ -25,6 +26,8 @@ pub struct Trial {
     pub rounds: u64,
     /// √ of the mean squared distance to the stable point at the end; none where one failed.
     pub distance: Option<f64>,
+    /// Repetitions that ended nearer to another stable point.
+    pub astray: usize,
     /// What speaks against settling.
     pub objection: Option<String>,
 }
@@ -36,7 +39,7 @@ const HALVINGS: usize = 6;
 /// settle.
 pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
     let Some(truth) = certificate.point() else { return };
-    let (point, scale) = (truth.point.theta.clone(), certificate.judgement.own_steps.scale);
+    let (points, scale) = (points(certificate), certificate.judgement.own_steps.scale);
     let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
     let small = &mut certificate.judgement.small_steps;
     for _ in 0..HALVINGS {
@@ -46,9 +49,9 @@ pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
         let expected = 4.0 / (size * margin * protocol.local_steps as f64);
         let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
         let (federation, start) = (&plan.federation, &plan.start);
-        let trial = run(federation, &protocol, start, &point, rounds as u64, plan.seed());
+        let trial = run(federation, &protocol, start, &points, rounds as u64, plan.seed());
         let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
-        if trial.distance.is_some_and(|far| far <= allowed) {
+        if trial.astray == 0 && trial.distance.is_some_and(|far| far <= allowed) {
             return;
         }
         small.constant = Some(0.5 * size);
@@ -62,16 +65,21 @@ pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
 /// Tries the run of a plan whose certificate says that it settles at its first stable point.
 pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     let outlook = &certificate.judgement.own_steps;
-    let point = &certificate.point()?.point.theta;
+    certificate.point()?;
     let (federation, protocol) = (&plan.federation, &plan.protocol);
     let affordable = EFFORT / cost_of_round(federation, protocol);
     let expected = outlook.rounds.unwrap_or(0.0);
     let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
-    let mut trial = run(federation, protocol, &plan.start, point, rounds as u64, plan.seed());
+    let points = points(certificate);
+    let mut trial = run(federation, protocol, &plan.start, &points, rounds as u64, plan.seed());
     // Halfway out again is too far; before the run is expected to be near, four scales are.
     let allowed = if rounds >= expected { 0.75 * outlook.scale } else { 4.0 * outlook.scale };
     trial.objection = match trial.distance {
         None => Some(format!("a model stopped being finite within {} rounds", trial.rounds)),
+        Some(_) if trial.astray > 0 => Some(format!(
+            "{} of {} repetitions ended at another stable point",
+            trial.astray, trial.repetitions
+        )),
         Some(far) if far > allowed => {
             Some(format!("after {} rounds the error is {far:.4}", trial.rounds))
         }
@@ -80,12 +88,19 @@ pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     Some(trial)
 }
 
-/// Repetitions of a protocol from `start`, and how far from `point` they end.
+/// The stable point that the run is about, and the others that attract.
+fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
+    let (first, others) = certificate.points.split_at(1.min(certificate.points.len()));
+    let others = others.iter().filter(|truth| truth.point.stability() == Stability::Attracting);
+    first.iter().chain(others).map(|truth| truth.point.theta.clone()).collect()
+}
+
+/// Repetitions of a protocol from `start`, and how far from the first of `points` they end.
 pub fn run(
     federation: &Federation,
     protocol: &Protocol,
     start: &[f64],
-    point: &[f64],
+    points: &[Vec<f64>],
     rounds: u64,
     seed: Seed,
 ) -> Trial {
@@ -96,14 +111,24 @@ pub fn run(
     // The built-in populations are in memory: their work does not fail.
     let worked = simulation.advance(Round(rounds), false).is_ok();
     let failed = !worked || simulation.repetitions().any(|repetition| repetition.failed.is_some());
-    let square =
-        |theta: &[f64]| theta.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
-    let total: f64 = simulation.repetitions().map(|repetition| square(&repetition.theta)).sum();
+    let square = |theta: &[f64], point: &[f64]| {
+        theta.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
+    };
+    let (own, others) = (&points[0], &points[1..]);
+    let mut total = 0.0;
+    let mut astray = 0;
+    for repetition in simulation.repetitions() {
+        let far = square(&repetition.theta, own);
+        total += far;
+        let strays = others.iter().any(|other| square(&repetition.theta, other) < far);
+        astray += usize::from(strays);
+    }
     let distance = (total / REPETITIONS as f64).sqrt();
     Trial {
         repetitions: REPETITIONS,
         rounds,
         distance: (!failed && distance.is_finite()).then_some(distance),
+        astray,
         objection: None,
     }
 }

@@ -237,11 +237,15 @@ fn words(
         format!("{} (weight {weight}, sensitivity {epsilon})", name(*client))
     };
     let known = |without: &Without| without.verdict != Verdict::Unknown;
-    let better: Vec<_> =
-        left.iter().filter(|(_, _, w)| known(w) && w.verdict < verdict).copied().collect();
+    let decided = verdict != Verdict::Unknown;
+    let better: Vec<_> = left
+        .iter()
+        .filter(|(_, _, w)| known(w) && w.verdict < verdict && decided)
+        .copied()
+        .collect();
     let worse: Vec<_> = left
         .iter()
-        .filter(|(_, _, w)| known(w) && w.verdict > verdict && verdict != Verdict::Unknown)
+        .filter(|(_, _, w)| known(w) && w.verdict > verdict && decided)
         .copied()
         .collect();
     let looked = if all { "" } else { " among the most influential" };
