@@ -85,6 +85,7 @@ impl Check {
                 "repetitions": trial.repetitions,
                 "rounds": trial.rounds,
                 "distance": trial.distance,
+                "astray": trial.astray,
                 "objection": trial.objection,
             })),
             "confidence": self.confidence.as_ref().map(|confidence| {
