@@ -42,6 +42,17 @@ impl Estimate {
     }
 }
 
+/// Eigenvectors and eigenvalues of a symmetric matrix. One that is not finite, or on which the iteration does
+/// not end, counts as diagonal.
+pub(crate) fn eigen(matrix: DMatrix<f64>) -> (DMatrix<f64>, DVector<f64>) {
+    let (size, diagonal) = (matrix.nrows(), matrix.diagonal());
+    let finite = matrix.iter().all(|entry| entry.is_finite());
+    match finite.then(|| SymmetricEigen::try_new(matrix, f64::EPSILON, 1000 * size.max(1))) {
+        Some(Some(found)) => (found.eigenvectors, found.eigenvalues),
+        _ => (DMatrix::identity(size, size), diagonal),
+    }
+}
+
 /// Several contrasts: one row each, a coefficient for every deployment and feature in the order of
 /// [`Moments::means`].
 #[derive(Clone, Debug)]
@@ -86,10 +97,12 @@ impl Joint {
     /// One contrast by itself.
     pub fn estimate(&self, at: usize) -> Estimate {
         let variance: f64 = self.parts.iter().map(|(part, _)| part[(at, at)]).sum();
+        // By shares of the variance, whose squares neither overflow nor vanish.
+        let share = |part: &DMatrix<f64>| part[(at, at)] / variance;
         let spread: f64 =
-            self.parts.iter().map(|(part, degrees)| part[(at, at)].powi(2) / degrees).sum();
+            self.parts.iter().map(|(part, degrees)| share(part).powi(2) / degrees).sum();
         let least = self.parts.iter().map(|part| part.1).fold(f64::INFINITY, f64::min);
-        let degrees = if spread > 0.0 { variance * variance / spread } else { least };
+        let degrees = if spread > 0.0 { 1.0 / spread } else { least };
         Estimate {
             value: self.values[at],
             standard_error: libm::sqrt(variance.max(0.0)),
@@ -131,7 +144,7 @@ impl Joint {
                 scale[a] * scale[b] * matrix[(a, b)]
             })
         };
-        let SymmetricEigen { eigenvectors, eigenvalues } = SymmetricEigen::new(scaled(&covariance));
+        let (eigenvectors, eigenvalues) = eigen(scaled(&covariance));
         let kept: Vec<usize> =
             (0..eigenvalues.len()).filter(|&at| eigenvalues[at] > RANK).collect();
         let mut whitening = eigenvectors.select_columns(&kept);

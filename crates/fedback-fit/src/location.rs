@@ -19,6 +19,11 @@ use crate::{Use, draws};
 const FREQUENCIES: [f64; 4] = [0.5, 1.0, 1.5, 2.0];
 /// Frequencies of scores, fine enough for those who gather just below a threshold.
 const FINE: [f64; 8] = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0];
+/// The finest frequency that n rows allow, divided by √n: the mean is known to 1/√n only, and of skewed values with
+/// heavy tails finer waves would reject shifts.
+const FINEST: f64 = 0.4;
+/// The share of rows beyond which a single value makes a feature partly discrete.
+const FREQUENT: f64 = 0.02;
 /// Random directions beside the features.
 const DIRECTIONS: usize = 20;
 /// Permutations that the statistic is compared with.
@@ -53,7 +58,9 @@ pub fn location_test(
     let features = Waves::new(&residuals, &among(&residuals, &tested, &mut draws), &FREQUENCIES);
     let scores = scores(deployments, &tested);
     let fine = scores.iter().all(|score| residuals.are_continuous(score));
-    let frequencies = if fine { &FINE[..] } else { &FREQUENCIES[..] };
+    let rows = residuals.counts.iter().copied().min().unwrap_or(0) as f64;
+    let known = FINE.partition_point(|frequency| *frequency <= FINEST * libm::sqrt(rows));
+    let frequencies = if fine { &FINE[..known.max(FREQUENCIES.len())] } else { &FREQUENCIES[..] };
     let scores = Waves::new(&residuals, &scores, frequencies);
     let both = |order: &[usize]| [&features, &scores].map(|w| w.statistic(&residuals, order));
     let mut order: Vec<usize> = (0..residuals.group.len()).collect();
@@ -154,14 +161,20 @@ impl Residuals {
         residuals
     }
 
-    /// Whether most values along a direction occur once. Counts, moved by anything but a whole number, are
-    /// told apart by fine frequencies although they only moved.
+    /// Whether values along a direction are continuous under some deployment: none is frequent. Counts, moved by
+    /// anything but a whole number, and features that are often zero or capped are told apart by fine frequencies
+    /// although they only moved; values that are frequent after a response only are what to find.
     fn are_continuous(&self, direction: &[f64]) -> bool {
         let along = |row: &[f64]| row.iter().zip(direction).map(|(x, u)| x * u).sum();
-        let mut values: Vec<f64> = self.values.chunks_exact(self.dim).map(along).collect();
-        values.sort_by(f64::total_cmp);
-        values.dedup();
-        2 * values.len() > self.group.len()
+        let mut all = self.values.chunks_exact(self.dim);
+        self.counts.iter().any(|&count| {
+            let mut values: Vec<f64> = all.by_ref().take(count).map(along).collect();
+            values.sort_by(f64::total_cmp);
+            // Equal up to the rounding of sums.
+            let same = 1e-9 * (values[count - 1] - values[0]);
+            let most = values.chunk_by(|a, b| b - a <= same).map(<[f64]>::len).max().unwrap_or(0);
+            most as f64 <= (FREQUENT * count as f64).max(2.0)
+        })
     }
 
     /// Puts rows into other deployments' places: any of them, or those of the same individual.

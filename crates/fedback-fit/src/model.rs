@@ -6,7 +6,7 @@
 //! number of M as a fixed combination of means; with two deployments ε is the difference of the means
 //! projected on Δθ_S and divided by |Δθ_S|².
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, SVD};
 
 use crate::contrast::{Contrasts, Joint};
 use crate::moments::Moments;
@@ -110,7 +110,9 @@ impl Deployments {
                 column /= size;
             }
         }
-        centred.singular_values().iter().filter(|value| **value > 1e-8).count()
+        let most = 1000 * self.len().max(features.len()).max(1);
+        SVD::try_new(centred, false, false, f64::EPSILON, most)
+            .map_or(0, |found| found.singular_values.iter().filter(|value| **value > 1e-8).count())
     }
 
     /// θ_{k,S} less its mean over rows: one row a deployment, one column a feature.

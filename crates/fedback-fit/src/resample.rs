@@ -1,9 +1,9 @@
 //! Plausible other values of estimates, given their uncertainty.
 
 use fedback_core::stream::Draws;
-use nalgebra::{DMatrix, DVector, SymmetricEigen};
+use nalgebra::{DMatrix, DVector};
 
-use crate::contrast::Joint;
+use crate::contrast::{Joint, eigen};
 
 /// Draws from the multivariate t distribution around some estimates, correlations kept; its degrees
 /// of freedom are the least of theirs.
@@ -16,7 +16,7 @@ pub struct Resampler {
 impl Resampler {
     /// The distribution of some estimates.
     pub fn new(joint: &Joint) -> Self {
-        let SymmetricEigen { eigenvectors, eigenvalues } = SymmetricEigen::new(joint.covariance());
+        let (eigenvectors, eigenvalues) = eigen(joint.covariance());
         let size = eigenvalues.map(|value| libm::sqrt(value.max(0.0)));
         let degrees = (0..joint.values.len()).map(|at| joint.estimate(at).degrees);
         Resampler {
@@ -33,8 +33,11 @@ impl Resampler {
     }
 }
 
-/// √(ν / χ²_ν), what turns normal variates into Student's t.
+/// √(ν / χ²_ν), what turns normal variates into Student's t; one where ν is infinite.
 pub(crate) fn spread(degrees: f64, draws: &mut Draws) -> f64 {
+    if !degrees.is_finite() {
+        return 1.0;
+    }
     libm::sqrt(0.5 * degrees / draws.gamma(0.5 * degrees))
 }
 

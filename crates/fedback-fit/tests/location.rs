@@ -65,6 +65,37 @@ fn shifts_are_rejected_as_often_as_said_in_2000_repetitions() {
     }
 }
 
+/// Features that are often zero, and heavy tails in few rows.
+fn awkward(repetitions: usize) -> Vec<f64> {
+    let two: [&[f64]; 2] = [&[0.0, 0.0], &[1.0, 0.5]];
+    let designs = [
+        Design::new(Base::Zeros(0.6), &two, &[40, 150]),
+        Design::new(Base::Zeros(0.6), &two, &[100, 100]),
+        Design::new(Base::Zeros(0.3), &ONE, &[40, 40]),
+        Design::new(Base::Zeros(0.3), &ONE, &[150, 150]),
+        Design::new(Base::Heavy, &ONE, &[40, 40]),
+        Design::new(Base::Heavy, &ONE, &[150, 150]),
+    ];
+    let size = |(at, design)| rejected(design, 3500 + at as u64, repetitions, &|_, _| {});
+    designs.iter().enumerate().map(size).collect()
+}
+
+#[test]
+fn awkward_shifts_are_rejected_as_often_as_said() {
+    let sizes = awkward(50);
+    let pooled = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    // 300 tests have a standard error of 1.3 %.
+    assert!(pooled <= 0.09, "{sizes:?}");
+}
+
+#[test]
+#[ignore = "minutes"]
+fn awkward_shifts_are_rejected_as_often_as_said_in_400_repetitions() {
+    let sizes = awkward(400);
+    println!("{sizes:?}");
+    assert!(sizes.iter().all(|size| *size <= 0.1), "{sizes:?}");
+}
+
 /// The score of the deployed model.
 fn score(row: &[f64]) -> f64 {
     row.iter().zip([1.0, 0.5, -0.7]).map(|(x, theta)| x * theta).sum()

@@ -133,7 +133,7 @@ pub struct FitArgs {
     /// The kind of response (default: best-response with labels, location without)
     #[arg(long, value_enum)]
     pub response: Option<FitResponse>,
-    /// The features that move, separated by commas (default: those that a test finds)
+    /// The features that move, separated by commas (default: those that a test finds; all for location)
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     pub features: Option<Vec<String>>,
     /// What a client's sensitivity is

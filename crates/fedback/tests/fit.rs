@@ -313,6 +313,30 @@ fn bad_input_is_refused_in_words() {
             vec!["same in every deployment", "use, lines"],
         ),
         (&data, &good.replace("0.5", "half"), &[], vec!["thetas.csv", "line 2", "half"]),
+        (
+            &data.replacen("alder,old,", "alder,old,1e80", 1),
+            &good,
+            &[],
+            vec!["data.csv", "line 2", "\"use\"", "1e80", "allowed", "1e60", "units"],
+        ),
+        (
+            &data,
+            &"deployment,income,use,lines\nold,0.2,-1e61,0\nnew,0.9,0.5,0\n".into(),
+            &[],
+            vec!["thetas.csv", "line 2", "\"use\"", "-1e61", "1e60"],
+        ),
+        (
+            &data,
+            &"deployment,income,use,lines\nold,0.2,1e-160,0\nnew,0.9,0,1\n".into(),
+            &[],
+            vec!["thetas.csv", "\"use\"", "differ by 1e-160", "1e-60", "units"],
+        ),
+        (
+            &data,
+            &"deployment,income,use,lines\nold,0.2,0.5,0\nnew,0.9,0.5,1\n".into(),
+            &["--response", "location", "--shape", "vector"],
+            vec!["--shape", "not identified", "on use;", "--features lines,income"],
+        ),
     ] {
         let folder = Folder::new(data, thetas);
         let output = folder.fit(args);

@@ -6,12 +6,17 @@ use fedback_fit::observations::{Observations, Sample};
 
 /// What features look like before they move, less their mean; all have a spread of about one.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(dead_code)] // Not every test has all of them.
 pub enum Base {
     Normal,
     Lognormal,
     Exponential,
     /// Counts, as of open credit lines.
     Count,
+    /// Zero for a share of the rows, exponential for the others.
+    Zeros(f64),
+    /// Heavier than [`Base::Lognormal`].
+    Heavy,
 }
 
 impl Base {
@@ -20,6 +25,9 @@ impl Base {
             Base::Normal => draws.normal(),
             Base::Lognormal => (0.5 * draws.normal()).exp() - f64::exp(0.125),
             Base::Exponential => draws.exponential() - 1.0,
+            Base::Zeros(share) if draws.uniform() < share => 0.0,
+            Base::Zeros(_) => draws.exponential(),
+            Base::Heavy => draws.normal().exp(),
             Base::Count => (2.0 * draws.exponential()).floor() - 1.0 / (f64::exp(0.5) - 1.0),
         }
     }

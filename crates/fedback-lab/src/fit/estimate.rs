@@ -163,7 +163,7 @@ fn features(
 fn named(input: &Input, names: &[String]) -> Result<Vec<usize>, Error> {
     let fail = |message: String| Error::input("--features", message);
     let mut features = Vec::new();
-    for name in names {
+    for name in names.iter().map(|name| name.trim()) {
         let place = input.features.iter().position(|known| known == name).ok_or_else(|| {
             fail(format!("no feature \"{name}\"; features: {}", input.features.join(", ")))
         })?;
@@ -187,13 +187,16 @@ fn check_shape(input: &Input, model: &Model, identified: bool) -> Result<(), Err
             let fixed: Vec<usize> = (model.features.iter().copied())
                 .filter(|&j| !input.deployments.varies(j))
                 .collect();
-            if fixed.is_empty() || model.direction == Direction::Location {
+            if fixed.is_empty() {
                 return Ok(());
             }
+            let varied: Vec<usize> =
+                (model.features.iter().copied()).filter(|j| !fixed.contains(j)).collect();
             let why = format!(
-                "vector: θ is the same in every deployment on {}; leave these out of --features, or \
-                 use --shape scalar",
-                names(&fixed)
+                "vector: one number a feature is not identified, since θ is the same in every \
+                 deployment on {}; leave it out with --features {}, or use --shape scalar",
+                names(&fixed),
+                names(&varied).replace(", ", ",")
             );
             Err(Error::input("--shape", why))
         }

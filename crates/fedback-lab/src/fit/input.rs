@@ -52,6 +52,11 @@ pub struct Input {
 /// The column of the intercept in the file of deployments.
 const INTERCEPT: &str = "intercept";
 
+/// Numbers beyond this are refused: their squares, and squares of these, must stay finite.
+const LARGEST: f64 = 1e60;
+/// Coefficients that differ by less between deployments are refused likewise.
+const SMALLEST: f64 = 1e-60;
+
 impl Input {
     /// Reads and checks both files.
     pub fn read(data: &Path, thetas: &Path, columns: &Columns) -> Result<Self, Error> {
@@ -96,9 +101,14 @@ fn header(reader: &mut csv::Reader<&[u8]>) -> Result<Vec<String>, String> {
 }
 
 fn number(cell: &str, line: u64, column: &str) -> Result<f64, String> {
-    cell.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(|| {
-        format!("line {line}, column \"{column}\": found \"{cell}\"; allowed: finite numbers")
-    })
+    let place = || format!("line {line}, column \"{column}\": found \"{cell}\"");
+    let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
+    let value = value.ok_or_else(|| format!("{}; allowed: finite numbers", place()))?;
+    if value.abs() > LARGEST {
+        let fix = "use other units, or leave the row or the column out";
+        return Err(format!("{}; allowed: −{LARGEST:e} to {LARGEST:e}; {fix}", place()));
+    }
+    Ok(value)
 }
 
 /// The file of deployments.
@@ -248,6 +258,12 @@ impl Rows {
                 cell.labels.push(number(&record[at], line, &header[at])?);
             }
             if let Some(at) = individual {
+                if record[at].is_empty() {
+                    let column = &header[at];
+                    return Err(format!(
+                        "line {line}, column \"{column}\": the individual is missing"
+                    ));
+                }
                 let next = people.len();
                 let key = (client.to_string(), record[at].to_string());
                 cell.individuals.push(*people.entry(key).or_insert(next));
@@ -267,7 +283,9 @@ impl Rows {
         let wrong = |message: String| Error::input(data.display(), message);
         let wrong_theta = |message: String| Error::input(thetas.display(), message);
         if self.cells.is_empty() {
-            return Err(wrong("there are no rows".into()));
+            return Err(wrong(
+                "there are no rows; needed: a header and rows of observations".into(),
+            ));
         }
         if self.features.is_empty() {
             return Err(wrong("no column is left as a feature".into()));
@@ -388,6 +406,17 @@ fn check_deployments(input: &Input) -> Result<(), String> {
             return Err(format!(
                 "the deployments \"{}\" and \"{}\" have the same θ{but}; give them one name",
                 names[a], names[b]
+            ));
+        }
+    }
+    for (j, feature) in input.features.iter().enumerate().filter(|(j, _)| thetas.varies(*j)) {
+        let apart = thetas.0.iter().map(|theta| (theta[j] - thetas.0[0][j]).abs());
+        let apart = apart.fold(0.0, f64::max);
+        if apart < SMALLEST {
+            return Err(format!(
+                "column \"{feature}\": the deployments differ by {apart:e}; allowed: the same \
+                 everywhere, or {SMALLEST:e} and more; use other units, or leave it out with \
+                 --ignore {feature}"
             ));
         }
     }

@@ -111,9 +111,18 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
     }
     let moved = &fitted.moving;
     if moved.is_empty() {
-        all.push(
-            "no feature moves significantly: the estimates may be noise around no response".into(),
-        );
+        let all_taken = match fitted.features_given || fitted.model.features.len() == 1 {
+            true => String::new(),
+            false => format!(
+                "; {} are all taken, and the intervals hold only if all of them respond: name those \
+                 that do with --features",
+                fitted.names_of(&fitted.model.features).join(", ")
+            ),
+        };
+        all.push(format!(
+            "no feature moves significantly: the estimates may be noise around no \
+             response{all_taken}"
+        ));
     }
     let unsure: Vec<usize> = (0..input.features.len())
         .filter(|&j| (CLEAR..LEVEL).contains(&fitted.anywhere[j]))
