@@ -3,11 +3,11 @@
 //! For two deployments, |Δmean| ≤ W₁ ≤ E|z′ − z| over the same individuals, all of them divided by |Δθ|.
 //! In more than one dimension W₁ is not estimated well by any number of rows; its sliced form, the
 //! mean of one-dimensional distances over directions divided by c_d = E|u₁|, lies between |Δmean|
-//! and W₁, with equality for location shifts. The mean is over finitely many directions; so is what it is
-//! divided by, as the directions found Δmean, which leaves no error of theirs for location shifts. The lower end is a lower confidence limit of |Δmean|, the
-//! upper end an upper confidence limit of the best of the others. An estimated W₁ is too large on
-//! average, which errs on the safe side; subtracting what two halves of one sample differ by would
-//! err on the other.
+//! and W₁, with equality for location shifts. Directions are finitely many: where those drawn make
+//! less of Δmean than c_d, the sliced form is divided by that, so that it is never below |Δmean|.
+//! The lower end is a lower confidence limit of |Δmean|, the upper end an upper confidence limit of
+//! the best of the others. An estimated W₁ is too large on average, which errs on the safe side;
+//! subtracting what two halves of one sample differ by would err on the other.
 
 use fedback_core::stream::{Draws, Seed};
 use nalgebra::{DMatrix, DVector};
@@ -83,7 +83,7 @@ pub fn bracket(
         let upper = if features.len() > 1 { Upper::Sliced } else { Upper::Wasserstein };
         (sliced(&rows, features.len(), tail, &mut directions), upper)
     };
-    // Both ends are limits by different means; of some of many rows, the upper one could be smaller.
+    // The upper end may be of some of the rows only, the lower one is of all.
     let high = high.max(low);
     Bracket { low: low / distance, high: high / distance, upper, deployments: (a, b) }
 }

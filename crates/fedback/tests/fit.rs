@@ -314,7 +314,7 @@ fn bad_input_is_refused_in_words() {
         ),
         (&data, &good.replace("0.5", "half"), &[], vec!["thetas.csv", "line 2", "half"]),
         (
-            &data.replacen("alder,old,", "alder,old,1e80", 1),
+            &data.replacen("alder,old,", "alder,old,1e80,0,0,1\nalder,old,", 1),
             &good,
             &[],
             vec!["data.csv", "line 2", "\"use\"", "1e80", "allowed", "1e60", "units"],

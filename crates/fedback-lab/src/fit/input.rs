@@ -54,7 +54,7 @@ const INTERCEPT: &str = "intercept";
 
 /// Numbers beyond this are refused: their squares, and squares of these, must stay finite.
 const LARGEST: f64 = 1e60;
-/// Coefficients that differ by less between deployments are refused likewise.
+/// Features, and coefficients of deployments, that vary by less are refused likewise.
 const SMALLEST: f64 = 1e-60;
 
 impl Input {
@@ -425,13 +425,22 @@ fn check_deployments(input: &Input) -> Result<(), String> {
 
 fn check_columns(input: &Input) -> Result<(), String> {
     for (j, feature) in input.features.iter().enumerate() {
-        let mut values = (input.observations.iter())
+        let values = (input.observations.iter())
             .flat_map(|client| (0..client.samples.len()).flat_map(|k| client.rows(k)))
             .map(|row| row[j]);
-        let first = values.next();
-        if values.all(|value| Some(value) == first) {
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (value.min(low), value.max(high))
+        });
+        if low == high {
             return Err(format!(
                 "column \"{feature}\" is the same in every row; leave it out with --ignore {feature}"
+            ));
+        }
+        if high - low < SMALLEST {
+            return Err(format!(
+                "column \"{feature}\" varies by {:e}; allowed: {SMALLEST:e} or more; use other units, \
+                 or leave it out with --ignore {feature}",
+                high - low
             ));
         }
     }
