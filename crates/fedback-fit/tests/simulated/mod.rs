@@ -6,7 +6,7 @@ use fedback_fit::observations::{Observations, Sample};
 
 /// What features look like before they move, less their mean; all have a spread of about one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(dead_code)] // Not every test has all of them.
+#[allow(dead_code, reason = "not every test has all of them")]
 pub enum Base {
     Normal,
     Lognormal,
