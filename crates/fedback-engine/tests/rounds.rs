@@ -68,6 +68,17 @@ fn update(
     client: u32,
     theta: &[f64],
 ) -> Vec<f64> {
+    update_in(&mut Scratch::default(), federation, protocol, round, client, theta)
+}
+
+fn update_in(
+    scratch: &mut Scratch,
+    federation: &Federation,
+    protocol: &Protocol,
+    round: Round,
+    client: u32,
+    theta: &[f64],
+) -> Vec<f64> {
     let mut sizes = Vec::new();
     step_sizes(protocol, round, &mut sizes);
     let order = Order {
@@ -79,8 +90,22 @@ fn update(
     let streams = Streams::new(Seed(9), 4, round.0, Purpose::Data);
     let task = Task { streams, theta, clients: &[ClientId(client)] };
     let mut delta = vec![0.0; theta.len()];
-    federation.work(&order, &[task], &mut delta, &mut Scratch::default()).unwrap();
+    federation.work(&order, &[task], &mut delta, scratch).unwrap();
     delta
+}
+
+/// Room that served another problem, with more coordinates in its last block, changes nothing.
+#[test]
+fn scratch_remembers_nothing() {
+    let mixed = gaussian(4, Shift::Matrix { dim: 4, values: vec![0.1; 48] });
+    let protocol = protocol(Scheme::Full);
+    for loss in [Loss::Squared { l2: 0.1 }, Loss::Logistic { l2: 0.2 }] {
+        let (federation, theta) = (table(loss), [0.3, -0.2, 0.5]);
+        let mut scratch = Scratch::default();
+        update_in(&mut scratch, &mixed, &protocol, Round(0), 0, &[1.0, 2.0, 3.0, 4.0]);
+        let used = update_in(&mut scratch, &federation, &protocol, Round(1), 2, &theta);
+        assert_eq!(used, update(&federation, &protocol, Round(1), 2, &theta));
+    }
 }
 
 /// Without noise a local round is plain arithmetic: mean 2, ε = 0.5, θ = 4, steps 0.5 and 0.25.

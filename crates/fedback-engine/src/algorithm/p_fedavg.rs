@@ -6,14 +6,15 @@
 //! gradients; converges to the stable point where `fedback solve` calls it attracting, for steps
 //! that are small enough.
 //!
-//! Three kernels. Where coordinates do not mix (normal data, diagonal response) every coordinate
-//! of every client is a lane of its own. Matrix responses work a client at a time. Tables never
-//! copy a row to shift it: a linear shift enters as one number added to the margin and one multiple
-//! of the shift added to the gradient. The mean of a normal batch is drawn as such, N(mean,
-//! noise²/batch), since the gradient depends on the batch through it alone.
+//! Where coordinates do not mix (normal data, diagonal response) every coordinate of every client is
+//! a lane of its own (`gaussian.rs`). Elsewhere a few clients work together (`clients.rs`): on the rows
+//! of a table (`rows.rs`), or on normal data that a matrix mixes (`normals.rs`). The mean of a normal
+//! batch is drawn as such, N(mean, noise²/batch), since the gradient depends on the batch through it
+//! alone.
 
 pub(super) mod clients;
 pub(super) mod gaussian;
+mod normals;
 mod rows;
 
 use fedback_core::base::Base;
@@ -21,7 +22,8 @@ use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::{Logistic, Loss, Squared};
 
 use super::{Order, Scratch, Task, Work, WorkError};
-use clients::{EachClient, GaussianBatch};
+use clients::EachClient;
+use normals::GaussianBatch;
 use rows::{Margin, RowMean};
 
 impl Work for Federation {

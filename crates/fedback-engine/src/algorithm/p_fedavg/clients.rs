@@ -5,10 +5,7 @@
 //! client draws does not depend on θ, only what its population makes of it: all of a round is drawn
 //! first, in lanes.
 
-use fedback_core::base::Gaussian;
 use fedback_core::federation::Federation;
-use fedback_core::lanes::StreamLanes;
-use fedback_core::normal;
 use fedback_core::protocol::Deploy;
 use fedback_core::simd::{self, Kernel, LANES, Path};
 use fedback_core::stream::Stream;
@@ -16,33 +13,37 @@ use fedback_core::stream::Stream;
 use super::objective_scale;
 use crate::algorithm::{Order, Task};
 
-/// The gradients of batches at local models, on data shifted by vectors.
-pub trait BatchGradient<'a> {
-    /// Whether it is worth a kernel of its own for every small dimension.
-    const SPECIAL: bool;
-    /// What a client's observations come from.
-    type Source: Copy + Default;
+/// What a client's observations come from.
+pub trait Source: Copy + Default {
     /// What batches are made of.
     type Draw: Copy + Default;
-
-    /// What the observations of one client come from.
-    fn source(&self, client: usize) -> Self::Source;
 
     /// Where the draws of a round are kept.
     fn room(vectors: &mut Vectors) -> (&mut Vec<Self::Draw>, &mut Local);
 
-    /// How many draws a batch takes.
-    fn draws(&self, batch: usize) -> usize;
+    /// How many draws a batch takes where θ has `dim` coordinates.
+    fn draws(dim: usize, batch: usize) -> usize;
 
-    /// Writes what a client draws to `out`, in the order of the stream.
-    fn draw(&self, path: impl Path, from: Self::Source, stream: Stream, out: &mut [Self::Draw]);
+    /// Writes what the client draws to `out`, in the order of the stream.
+    fn draw(self, path: impl Path, stream: Stream, out: &mut [Self::Draw]);
+}
+
+/// The gradients of batches at local models, on data shifted by vectors.
+pub trait BatchGradient {
+    /// Whether it is worth a kernel of its own for every small dimension.
+    const SPECIAL: bool;
+    /// What observations come from.
+    type Source: Source;
+
+    /// What the observations of one client come from.
+    fn source(&self, client: usize) -> Self::Source;
 
     /// Writes the gradients without penalty of all members.
     fn gradients<B: Blocks>(
         &self,
         path: impl Path,
         members: &Members<'_, Self::Source, B>,
-        drawn: Drawn<'_, Self::Draw>,
+        drawn: Drawn<'_, <Self::Source as Source>::Draw>,
         local: &mut Local,
     );
 }
@@ -92,18 +93,6 @@ pub struct Members<'a, S, B> {
 }
 
 impl<S, B: Blocks> Members<'_, S, B> {
-    /// The vector of one member.
-    #[inline(always)]
-    pub fn of<'a>(&self, vectors: &'a [Block], member: usize) -> &'a [Block] {
-        &vectors[member * self.blocks.count()..][..self.blocks.count()]
-    }
-
-    /// The vector of one member, to be written.
-    #[inline(always)]
-    pub fn of_mut<'a>(&self, vectors: &'a mut [Block], member: usize) -> &'a mut [Block] {
-        &mut vectors[member * self.blocks.count()..][..self.blocks.count()]
-    }
-
     /// The vectors of all members.
     #[inline(always)]
     pub fn each<'a>(&self, vectors: &'a [Block]) -> std::slice::ChunksExact<'a, Block> {
@@ -149,7 +138,7 @@ pub type Block = [f64; 4];
 #[derive(Clone, Debug, Default)]
 pub struct Vectors {
     pub(super) rows: Vec<u32>,
-    normals: Vec<f64>,
+    pub(super) normals: Vec<f64>,
     pub(super) local: Local,
 }
 
@@ -179,7 +168,9 @@ impl Local {
         let dim = federation.dim();
         let blocks = dim.div_ceil(4);
         let zero = Block::default();
+        // What was there may have filled its last block further.
         for vector in [&mut self.theta, &mut self.reaction, &mut self.shift, &mut self.gradient] {
+            vector.clear();
             vector.resize(size * blocks, zero);
         }
         self.ridge.resize(blocks, zero);
@@ -210,7 +201,7 @@ pub struct EachClient<'a> {
 
 impl EachClient<'_> {
     /// Works with one kind of gradient.
-    pub fn work<'b, G: BatchGradient<'b>>(self, gradient: &G) {
+    pub fn work<G: BatchGradient>(self, gradient: &G) {
         let dim = self.federation.dim();
         let size = (CACHED / (dim * self.order.batch)).clamp(1, GROUP);
         match dim.div_ceil(4) {
@@ -235,7 +226,7 @@ struct Steps<'a, G, B> {
     blocks: B,
 }
 
-impl<'b, G: BatchGradient<'b>, B: Blocks> Kernel for Steps<'_, G, B> {
+impl<G: BatchGradient, B: Blocks> Kernel for Steps<'_, G, B> {
     type Output = ();
 
     #[inline(always)]
@@ -243,11 +234,11 @@ impl<'b, G: BatchGradient<'b>, B: Blocks> Kernel for Steps<'_, G, B> {
         let EachClient { federation, order, tasks, deltas, vectors } = self.clients;
         let (dim, steps) = (federation.dim(), order.step_sizes.len());
         let blocks = self.blocks.count();
-        let count = self.gradient.draws(order.batch);
+        let count = G::Source::draws(dim, order.batch);
         // Whole vectors of lanes are drawn; what is too much is not used.
         let round = (count * steps).next_multiple_of(LANES);
-        let (drawn, local) = G::room(vectors);
-        drawn.resize(round * self.size, G::Draw::default());
+        let (drawn, local) = G::Source::room(vectors);
+        drawn.resize(round * self.size, Default::default());
         local.resize(federation, self.size);
         let mut everyone =
             tasks.iter().flat_map(|task| task.clients.iter().map(move |client| (task, client)));
@@ -261,7 +252,7 @@ impl<'b, G: BatchGradient<'b>, B: Blocks> Kernel for Steps<'_, G, B> {
                 scales[size] = objective_scale(federation, order, client);
                 let drawn = &mut drawn[size * round..][..round];
                 sources[size] = self.gradient.source(index);
-                self.gradient.draw(path, sources[size], task.streams.client(client.0), drawn);
+                sources[size].draw(path, task.streams.client(client.0), drawn);
                 let at = size * blocks..(size + 1) * blocks;
                 local.theta[at.clone()].as_flattened_mut()[..dim].copy_from_slice(task.theta);
                 if federation.response.is_diagonal() {
@@ -326,75 +317,17 @@ impl Local {
         step_size: f64,
         scales: &[f64; GROUP],
     ) {
-        let (ridge, mask) = (members.of(&self.ridge, 0), &self.mask[..members.blocks.count()]);
+        let blocks = members.blocks.count();
+        let (ridge, mask) = (&self.ridge[..blocks], &self.mask[..blocks]);
         let vectors = members.each_mut(&mut self.theta).zip(members.each(&self.gradient));
         for ((theta, gradient), scale) in vectors.zip(scales).take(members.sources.len()) {
             let step_size = path.splat(step_size * scale);
-            for j in 0..members.blocks.count() {
+            for j in 0..blocks {
                 let w = path.load(&theta[j]);
                 let penalty = path.mul(path.load(&ridge[j]), w);
                 let slope = path.add(path.load(&gradient[j]), penalty);
                 let moved = path.sub(w, path.mul(step_size, slope));
                 path.store(path.mask(moved, &mask[j]), &mut theta[j]);
-            }
-        }
-    }
-}
-
-/// Normal data whose coordinates mix through the response.
-pub struct GaussianBatch<'a>(pub &'a Gaussian);
-
-impl<'a> BatchGradient<'a> for GaussianBatch<'a> {
-    const SPECIAL: bool = false;
-    type Source = &'a [f64];
-    type Draw = f64;
-
-    #[inline(always)]
-    fn source(&self, client: usize) -> &'a [f64] {
-        self.0.mean(client)
-    }
-
-    #[inline(always)]
-    fn room(vectors: &mut Vectors) -> (&mut Vec<f64>, &mut Local) {
-        (&mut vectors.normals, &mut vectors.local)
-    }
-
-    #[inline(always)]
-    fn draws(&self, _batch: usize) -> usize {
-        self.0.dim
-    }
-
-    #[inline(always)]
-    fn draw(&self, path: impl Path, _: &'a [f64], stream: Stream, out: &mut [f64]) {
-        let ziggurat = normal::ziggurat();
-        let mut lanes = StreamLanes::in_a_row(stream, 0);
-        for (group, out) in out.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let rejected;
-            (*out, rejected) = lanes.candidates(path, ziggurat);
-            for l in (0..LANES).filter(|l| rejected >> l & 1 == 1) {
-                out[l] = stream.normal(ziggurat, (group * LANES + l) as u64);
-            }
-            lanes.advance(LANES as u64);
-        }
-    }
-
-    #[inline(always)]
-    fn gradients<B: Blocks>(
-        &self,
-        _path: impl Path,
-        members: &Members<'_, &'a [f64], B>,
-        drawn: Drawn<'_, f64>,
-        local: &mut Local,
-    ) {
-        let noise = self.0.noise / (members.batch as f64).sqrt();
-        for (member, mean) in members.sources.iter().enumerate() {
-            let xi = drawn.of(member);
-            let theta = members.of(&local.theta, member).as_flattened();
-            let shift = members.of(&local.shift, member).as_flattened();
-            let gradient = members.of_mut(&mut local.gradient, member).as_flattened_mut();
-            for j in 0..members.dim {
-                let z = mean[j] + shift[j] + noise * xi[j];
-                gradient[j] = theta[j] - z;
             }
         }
     }

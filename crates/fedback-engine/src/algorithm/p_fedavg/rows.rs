@@ -7,34 +7,18 @@ use fedback_core::loss::MarginLoss;
 use fedback_core::simd::{LANES, Path};
 use fedback_core::stream::Stream;
 
-use super::clients::{BatchGradient, Block, Blocks, Drawn, GROUP, Local, Members, Vectors};
+use super::clients::{BatchGradient, Block, Blocks, Drawn, GROUP, Local, Members, Source, Vectors};
 
 /// Rows under the loss `mean`.
 pub struct RowMean<'a>(pub &'a Table);
 
-impl<'a> BatchGradient<'a> for RowMean<'a> {
+impl<'a> BatchGradient for RowMean<'a> {
     const SPECIAL: bool = false;
     type Source = Rows<'a>;
-    type Draw = u32;
 
     #[inline(always)]
     fn source(&self, client: usize) -> Rows<'a> {
         Rows::of(self.0, client)
-    }
-
-    #[inline(always)]
-    fn room(vectors: &mut Vectors) -> (&mut Vec<u32>, &mut Local) {
-        (&mut vectors.rows, &mut vectors.local)
-    }
-
-    #[inline(always)]
-    fn draws(&self, batch: usize) -> usize {
-        batch
-    }
-
-    #[inline(always)]
-    fn draw(&self, _path: impl Path, rows: Rows<'a>, stream: Stream, out: &mut [u32]) {
-        rows.draw(stream, out);
     }
 
     #[inline(always)]
@@ -47,11 +31,13 @@ impl<'a> BatchGradient<'a> for RowMean<'a> {
     ) {
         let dim = members.dim;
         let share = 1.0 / members.batch as f64;
-        for (member, rows) in members.sources.iter().enumerate() {
-            let theta = members.of(&local.theta, member).as_flattened();
-            let shift = members.of(&local.shift, member).as_flattened();
-            let gradient = members.of_mut(&mut local.gradient, member).as_flattened_mut();
-            let gradient = &mut gradient[..dim];
+        let vectors = members.each(&local.theta).zip(members.each(&local.shift));
+        let vectors = vectors.zip(members.each_mut(&mut local.gradient));
+        for (member, (rows, ((theta, shift), gradient))) in
+            members.sources.iter().zip(vectors).enumerate()
+        {
+            let (theta, shift) = (theta.as_flattened(), shift.as_flattened());
+            let gradient = &mut gradient.as_flattened_mut()[..dim];
             gradient.fill(0.0);
             for &row in drawn.of(member) {
                 for (sum, x) in gradient.iter_mut().zip(&rows.values[row as usize * dim..]) {
@@ -72,29 +58,13 @@ pub struct Margin<'a, L>(pub &'a Table, pub L);
 /// loses them.
 const NUMBERS: usize = 1 << 13;
 
-impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
+impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
     const SPECIAL: bool = true;
     type Source = Rows<'a>;
-    type Draw = u32;
 
     #[inline(always)]
     fn source(&self, client: usize) -> Rows<'a> {
         Rows::of(self.0, client)
-    }
-
-    #[inline(always)]
-    fn room(vectors: &mut Vectors) -> (&mut Vec<u32>, &mut Local) {
-        (&mut vectors.rows, &mut vectors.local)
-    }
-
-    #[inline(always)]
-    fn draws(&self, batch: usize) -> usize {
-        batch
-    }
-
-    #[inline(always)]
-    fn draw(&self, _path: impl Path, rows: Rows<'a>, stream: Stream, out: &mut [u32]) {
-        rows.draw(stream, out);
     }
 
     #[inline(always)]
@@ -129,7 +99,7 @@ impl<'a, L: MarginLoss> BatchGradient<'a> for Margin<'a, L> {
                 members.sources.iter().zip(thetas).zip(numbers).enumerate()
             {
                 let drawn = &drawn.of(member)[first..][..count];
-                rows.margins(path, drawn, theta, members, moved, margins);
+                rows.margins(path, drawn, theta, members.blocks, moved, margins);
                 rows.labels(drawn, labels);
             }
             let lanes = local.slopes.as_chunks_mut::<LANES>().0.iter_mut();
@@ -174,20 +144,33 @@ pub struct Rows<'a> {
     labels: &'a [f64],
 }
 
-impl<'a> Rows<'a> {
+impl Source for Rows<'_> {
+    type Draw = u32;
+
     #[inline(always)]
-    fn of(table: &'a Table, client: usize) -> Self {
-        Rows { dim: table.dim, values: table.rows_from(client), labels: table.block(client).1 }
+    fn room(vectors: &mut Vectors) -> (&mut Vec<u32>, &mut Local) {
+        (&mut vectors.rows, &mut vectors.local)
     }
 
-    /// Uniform draws.
     #[inline(always)]
-    fn draw(&self, stream: Stream, out: &mut [u32]) {
+    fn draws(_dim: usize, batch: usize) -> usize {
+        batch
+    }
+
+    #[inline(always)]
+    fn draw(self, _path: impl Path, stream: Stream, out: &mut [u32]) {
         let mut lanes = StreamLanes::in_a_row(stream, 0);
         for out in out.as_chunks_mut::<LANES>().0 {
             *out = lanes.indices(self.labels.len() as u32);
             lanes.advance(LANES as u64);
         }
+    }
+}
+
+impl<'a> Rows<'a> {
+    #[inline(always)]
+    fn of(table: &'a Table, client: usize) -> Self {
+        Rows { dim: table.dim, values: table.rows_from(client), labels: table.block(client).1 }
     }
 
     #[inline(always)]
@@ -199,26 +182,20 @@ impl<'a> Rows<'a> {
     /// Writes x·θ + `moved` of some rows; where they are no multiple of four, the first one stands
     /// for what is missing.
     #[inline(always)]
-    fn margins<B: Blocks>(
+    fn margins(
         &self,
         path: impl Path,
         drawn: &[u32],
         theta: &[Block],
-        members: &Members<'_, Rows<'_>, B>,
+        blocks: impl Blocks,
         moved: f64,
         out: &mut [f64],
     ) {
-        let (moved, blocks) = (path.splat(moved), members.blocks);
+        let moved = path.splat(moved);
         let out = out.as_chunks_mut::<4>().0;
         let (fours, rest) = drawn.as_chunks::<4>();
         for (drawn, out) in fours.iter().zip(&mut *out) {
-            let [a, b, c, d] = *drawn;
-            let rows = [
-                self.row(a, blocks),
-                self.row(b, blocks),
-                self.row(c, blocks),
-                self.row(d, blocks),
-            ];
+            let rows = drawn.map(|row| self.row(row, blocks));
             let products = dots(path, &rows, theta, self.dim, blocks);
             path.store(path.add(products, moved), out);
         }
