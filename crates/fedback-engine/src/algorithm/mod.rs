@@ -39,7 +39,7 @@ pub struct Scratch {
 }
 
 /// Why clients could not work.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("client {client}: {reason}")]
 pub struct WorkError {
     /// The client that failed.
