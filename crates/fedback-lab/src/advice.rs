@@ -18,7 +18,7 @@ use toml::Value;
 use crate::bounds::{Cost, Guarantees, Overrides};
 use crate::error::Error;
 use crate::event::Sink;
-use crate::plan::Plan;
+use crate::plan::{Outline, Plan};
 use crate::spec::{
     Algorithm, Count, Document, PFedAvg, Positive, SchemeName, StepSize as SpecStep,
 };
@@ -167,7 +167,7 @@ impl Advice {
     }
 
     fn ready<'a>(&self, plan: &'a Plan, point: &'a [f64], margin: f64) -> Result<Ready<'a>, Error> {
-        let Plan { federation, protocol, start, .. } = plan;
+        let (federation, protocol, start) = (&plan.federation, &plan.protocol, &plan.start);
         let derived = || {
             let constants = Constants::of(federation, protocol, start, Some(point));
             constants.smoothness.value
@@ -237,14 +237,15 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
 /// The plan with the proposed setting.
 fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
     let mut planned = plan.clone();
-    let Algorithm::PFedavg(algorithm) = &mut planned.spec.algorithm;
+    let outline: &mut Outline = &mut planned;
+    let Algorithm::PFedavg(algorithm) = &mut outline.spec.algorithm;
     rewrite(algorithm, best);
-    planned.spec.rounds = Count(best.rounds);
-    planned.stable_point = Some(point.to_vec());
-    planned.protocol.scheme = best.scheme;
-    planned.protocol.local_steps = best.local_steps;
-    planned.protocol.step_size = best.step_size;
-    planned.protocol.scale_objectives = algorithm.scale_objectives;
+    outline.protocol.scheme = best.scheme;
+    outline.protocol.local_steps = best.local_steps;
+    outline.protocol.step_size = best.step_size;
+    outline.protocol.scale_objectives = algorithm.scale_objectives;
+    outline.spec.rounds = Count(best.rounds);
+    outline.stable_point = Some(point.to_vec());
     Ok(planned)
 }
 

@@ -25,7 +25,7 @@ use fedback::core::simd::Simd;
 use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
-use fedback::lab::plan::Plan;
+use fedback::lab::plan::Outline;
 use fedback::lab::spec::Document;
 use fedback::lab::store::{RunId, Store};
 
@@ -126,6 +126,6 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
 }
 
 /// How a point of a sweep is called in tables and legends.
-fn label(plan: &Plan) -> String {
+fn label(plan: &Outline) -> String {
     label_of(&plan.spec.name, &plan.set)
 }
