@@ -6,8 +6,9 @@
 use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
 use fedback_core::risk::PerformativeRisk;
 use fedback_core::score;
-use fedback_engine::algorithm::{Work, WorkError};
-use fedback_engine::simulate::{Repetition, Simulation};
+use fedback_engine::algorithm::WorkError;
+use fedback_engine::backend::Backend;
+use fedback_engine::repetition::Repetition;
 use fedback_theory::limit::RoundMap;
 
 use crate::plan::{Outline, Plan};
@@ -128,7 +129,7 @@ impl Judge for Exactly<'_> {
     }
 }
 
-/// Takes records of a simulation.
+/// Takes records of a run.
 pub struct Recorder<'a> {
     plan: &'a Outline,
     pub(crate) judge: &'a dyn Judge,
@@ -147,9 +148,9 @@ impl<'a> Recorder<'a> {
     }
 
     /// One record.
-    pub fn record<W: Work>(&self, simulation: &Simulation<'_, W>) -> Result<Vec<f64>, WorkError> {
-        let round = simulation.round().0;
-        let rows: Vec<Vec<f64>> = simulation
+    pub fn record(&self, backend: &impl Backend) -> Result<Vec<f64>, WorkError> {
+        let round = backend.round().0;
+        let rows: Vec<Vec<f64>> = backend
             .measure(|repetition| {
                 let values =
                     self.columns.iter().map(|column| self.value(*column, repetition, round));
@@ -178,7 +179,7 @@ impl<'a> Recorder<'a> {
                 }))
             }
             Measurement::Risk => self.judge.risk(model),
-            Measurement::Consensus => Ok(repetition.consensus),
+            Measurement::Consensus => Ok(repetition.consensus.unwrap_or(f64::NAN)),
             Measurement::Accuracy => Ok(self.judge.accuracy(model)),
             Measurement::Auc => Ok(self.judge.auc(model)),
             Measurement::ClientRisk(client) => self.judge.client_risk(model, client),
