@@ -12,6 +12,8 @@
 //! (Σ all coefficients) / (Σ those of the present), so that the step keeps its size and the weight
 //! of the absent falls to the present in proportion to their own.
 
+mod refusal;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ use fedback_core::stream::Seed;
 
 use crate::cohort::{Cohort, CohortSampler, RecordedCohort};
 use crate::repetition::{Repetition, spread};
+
+pub use refusal::{LARGEST, Refusal};
 
 /// θ ← θ + Σ coefficient · delta, or θ ← Σ coefficient · (θ + delta): in cohort order, four members
 /// at a time, so that the additions do not wait for each other.
@@ -70,63 +74,6 @@ fn fold_scalar(theta: &mut f64, coefficients: &[f64], deltas: &[f64]) {
     rest.iter().zip(rest_deltas).for_each(|(c, d)| *theta += c * d);
 }
 
-/// Why an update was refused. The server's state is what it was.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// No round is open.
-    #[error("no round is open")]
-    NoRoundOpen,
-    /// There is no such repetition.
-    #[error("there is no repetition {0}")]
-    UnknownRepetition(u64),
-    /// The update belongs to another round.
-    #[error("the update is for round {found}, open is round {open}")]
-    OtherRound {
-        /// The update's round.
-        found: u64,
-        /// The open round.
-        open: u64,
-    },
-    /// The client was not asked.
-    #[error("client {0} was not asked in this round")]
-    NotAsked(u32),
-    /// The client's update is there already.
-    #[error("client {0} has sent its update already")]
-    Duplicate(u32),
-    /// The first arrivals have made the cohort already.
-    #[error("the round has its {0} first updates already")]
-    Late(usize),
-    /// The update has the wrong number of coordinates.
-    #[error("the update has {found} coordinates, the model {expected}")]
-    WrongLength {
-        /// Coordinates of the update.
-        found: usize,
-        /// Coordinates of the model.
-        expected: usize,
-    },
-    /// The update is not finite.
-    #[error("coordinate {0} of the update is not a finite number")]
-    NotFinite(usize),
-    /// The update is absurdly large.
-    #[error("coordinate {coordinate} of the update is {value:e}, beyond {largest:e}")]
-    TooLarge {
-        /// The coordinate.
-        coordinate: usize,
-        /// Its value.
-        value: f64,
-        /// The largest that is believed.
-        largest: f64,
-    },
-}
-
-impl Refusal {
-    /// Whether the update came where it was expected, and is no update of the model.
-    pub fn is_bad_update(&self) -> bool {
-        use Refusal::{NotFinite, TooLarge, WrongLength};
-        matches!(self, WrongLength { .. } | NotFinite(_) | TooLarge { .. })
-    }
-}
-
 /// Why a round cannot be opened or closed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
@@ -159,14 +106,6 @@ pub enum Call {
         correct: bool,
     },
 }
-
-/// How many times (1 + the largest |θ_j|) a coordinate of an update may be, at most.
-///
-/// An honest update is many orders of magnitude below: after it the squared distance and the risk
-/// are near 1e200 and two more of its kind leave the range of numbers, so that only a run that is
-/// lost already can get there; it then stops and names the clients and this reason. And an update
-/// that is accepted cannot make a sensible θ infinite, whatever its coefficient.
-pub const LARGEST: f64 = 1e100;
 
 /// A server of one repetition.
 #[derive(Clone, Debug)]
@@ -306,7 +245,7 @@ impl Server {
         {
             return Err(Refusal::Late(size));
         }
-        sensible(theta, delta)?;
+        refusal::refuse_nonsense(theta, delta)?;
         if let Members::First { size, come } = &mut open.members
             && come.len() < *size
         {
@@ -449,22 +388,5 @@ impl OpenRound {
             Members::First { size, come } if !self.watched => come.len() == *size || everybody,
             _ => everybody,
         }
-    }
-}
-
-/// Refuses what cannot be an update of `theta`.
-fn sensible(theta: &[f64], delta: &[f64]) -> Result<(), Refusal> {
-    if delta.len() != theta.len() {
-        return Err(Refusal::WrongLength { found: delta.len(), expected: theta.len() });
-    }
-    if let Some(bad) = delta.iter().position(|d| !d.is_finite()) {
-        return Err(Refusal::NotFinite(bad));
-    }
-    let largest = LARGEST * (1.0 + theta.iter().fold(0.0, |most: f64, t| most.max(t.abs())));
-    match delta.iter().position(|d| d.abs() > largest) {
-        Some(coordinate) => {
-            Err(Refusal::TooLarge { coordinate, value: delta[coordinate], largest })
-        }
-        None => Ok(()),
     }
 }
