@@ -3,6 +3,7 @@
 mod problem;
 mod resamples;
 mod response;
+mod site;
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -18,6 +19,7 @@ use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
 pub use resamples::Resamples;
+pub use site::{Asked, SitePlan};
 
 use crate::error::Error;
 use crate::spec::{
@@ -112,13 +114,7 @@ impl Plan {
         }
         let built = problem::build(&point.spec, directory).map_err(fail)?;
         let federation = built.federation;
-        let shape = Shape {
-            weights: federation.weights.clone(),
-            dim: federation.dim(),
-            client_names: federation.client_names().map(<[String]>::to_vec),
-            coordinates: federation.coordinates().map(<[String]>::to_vec),
-            data: built.data,
-        };
+        let shape = Shape::of(&federation, built.data);
         let outline = Outline::new(point, directory, shape, Some(federation.loss), |start| {
             stable::stable_point(&federation, start)
         })
@@ -205,6 +201,18 @@ pub(crate) struct Shape {
     pub(crate) coordinates: Option<Vec<String>>,
     /// A digest of the data file, where there is one.
     pub(crate) data: Vec<u8>,
+}
+
+impl Shape {
+    fn of(federation: &Federation, data: Vec<u8>) -> Self {
+        Shape {
+            weights: federation.weights.clone(),
+            dim: federation.dim(),
+            client_names: federation.client_names().map(<[String]>::to_vec),
+            coordinates: federation.coordinates().map(<[String]>::to_vec),
+            data,
+        }
+    }
 }
 
 impl Outline {

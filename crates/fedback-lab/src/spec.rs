@@ -202,6 +202,16 @@ impl Document {
         Ok(Document { origin: origin.into(), directory, table })
     }
 
+    /// Takes a spec that is a table already; relative paths start in `directory`.
+    pub fn of(table: Table, origin: &str, directory: PathBuf) -> Self {
+        Document { origin: origin.into(), directory, table }
+    }
+
+    /// The spec as it was read, changes included.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// Sets `path.to.key=value`; the value is TOML, a bare word a string.
     pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
         let origin = format!("--set {assignment}");

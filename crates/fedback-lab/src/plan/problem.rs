@@ -75,13 +75,7 @@ pub(super) fn build_custom(
         spec::Base::Custom(base) => (None, custom_shape(spec, base)?),
         _ => {
             let BuiltProblem { federation, data } = build(spec, directory)?;
-            let shape = Shape {
-                weights: federation.weights.clone(),
-                dim: federation.dim(),
-                client_names: federation.client_names().map(<[String]>::to_vec),
-                coordinates: federation.coordinates().map(<[String]>::to_vec),
-                data,
-            };
+            let shape = Shape::of(&federation, data);
             (Some((federation.base, federation.response)), shape)
         }
     };

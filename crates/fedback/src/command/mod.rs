@@ -27,7 +27,7 @@ use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Outline;
-use fedback::lab::spec::Document;
+use fedback::lab::spec::{Document, KeyError};
 use fedback::lab::store::{RunId, Store};
 
 use crate::args::SpecArgs;
@@ -124,6 +124,11 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
     let mut document = Document::read(&args.spec)?;
     args.set.iter().try_for_each(|assignment| document.set(assignment))?;
     Experiment::new(&document)
+}
+
+/// A field of a question by the name of its option.
+fn wrong_option(error: KeyError) -> Error {
+    Error::input(format!("--{}", error.key.replace('_', "-")), error.message)
 }
 
 /// How a point of a sweep is called in tables and legends.
