@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Aggregate, Protocol, Round};
+use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme};
 use fedback_core::stream::Seed;
 
 use crate::cohort::{Cohort, CohortSampler, RecordedCohort};
@@ -107,6 +107,15 @@ pub enum Call {
     },
 }
 
+impl From<Scheme> for Call {
+    fn from(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::Full => Call::Drawn,
+            Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => Call::Drawn,
+        }
+    }
+}
+
 /// A server of one repetition.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -163,6 +172,7 @@ impl Server {
         let (call, included) = (Call::Drawn, Vec::new());
         let (open, before) = (None, Vec::new());
         Server { protocol, sampler, seed, call, round, repetition, included, open, before }
+            .calling(protocol.scheme.into())
     }
 
     /// The same server, which comes to its cohorts by `call`.

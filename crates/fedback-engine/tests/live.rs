@@ -34,7 +34,8 @@ fn any_protocol(schedule: u64) -> Protocol {
         1 => Scheme::WithReplacement { cohort: 4 },
         _ => Scheme::WithoutReplacement { cohort: 3 },
     };
-    let aggregate = if schedule % 7 == 0 { Aggregate::Iterates } else { Aggregate::Deltas };
+    let aggregate =
+        if schedule.is_multiple_of(7) { Aggregate::Iterates } else { Aggregate::Deltas };
     protocol(scheme, aggregate)
 }
 

@@ -1,5 +1,6 @@
 //! Live rounds whose every message is written down.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
@@ -16,7 +17,7 @@ use fedback_engine::server::Refusal;
 /// A transport that plays a list of arrivals and notes what it was asked.
 #[derive(Default)]
 struct Script {
-    arrivals: std::vec::IntoIter<Arrival>,
+    arrivals: VecDeque<Arrival>,
     asked: Vec<(bool, Vec<(u32, u64)>)>,
     refusals: Vec<Refusal>,
 }
@@ -29,7 +30,7 @@ impl Transport for Script {
     }
 
     fn next(&mut self) -> Result<Arrival, TransportError> {
-        self.arrivals.next().ok_or(TransportError::Broken("the line is dead".into()))
+        self.arrivals.pop_front().ok_or(TransportError::Broken("the line is dead".into()))
     }
 
     fn refused(&mut self, _: Sender, reason: &Refusal) {
@@ -57,7 +58,7 @@ fn live<'a>(
     starts: &[f64],
     settings: Settings,
 ) -> Live<&'a mut Script> {
-    script.arrivals = day.to_vec().into_iter();
+    script.arrivals = day.iter().cloned().collect();
     let weights: Arc<[f64]> = weights.into();
     let standing = Standing { round: Round(0), thetas: starts, failed: &[] };
     Live::new(script, protocol(), (weights, 1), Seed(1), standing, settings)
@@ -149,6 +150,18 @@ fn a_late_or_corrected_update_counts() {
     drop(live);
     let large = Refusal::TooLarge { coordinate: 0, value: -1e101, largest: 1e100 };
     assert_eq!(script.refusals, [Refusal::NotFinite(0), large]);
+}
+
+/// A client that was said to be absent and answers all the same is not counted twice: the others are
+/// still waited for.
+#[test]
+fn the_absent_may_answer() {
+    let mut script = Script::default();
+    let day = [absent(1), update(1, 0, 2.0), update(0, 0, 4.0)];
+    let settings = Settings { minimum: 1, attempts: 0 };
+    let mut live = live(&mut script, &day, &[0.5, 0.5], &[0.0], settings);
+    live.advance(Round(1), false).unwrap();
+    assert_eq!((thetas(&live), live.take_cohorts()), (vec![3.0], vec![]));
 }
 
 /// Those present must weigh something, else there is nothing to share the rest by.

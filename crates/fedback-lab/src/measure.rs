@@ -87,6 +87,10 @@ pub trait Judge: Sync {
     fn auc(&self, _model: Model<'_>) -> f64 {
         f64::NAN
     }
+    /// Whether the judge has data to judge by. Without, a NaN says nothing of the model.
+    fn has_data(&self) -> bool {
+        true
+    }
     /// What probably made a repetition stop being finite in the round after `round`.
     fn likely_cause(&self, _round: Round) -> String {
         "likely cause: steps too large or a response too strong; try smaller steps".into()
@@ -126,6 +130,23 @@ impl Judge for Exactly<'_> {
 
     fn likely_cause(&self, round: Round) -> String {
         likely_cause(self.plan, round)
+    }
+}
+
+/// The judge of a live run whose data never leave their sites: it knows nothing of risks.
+pub struct WithoutData;
+
+impl Judge for WithoutData {
+    fn risk(&self, _model: Model<'_>) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn client_risk(&self, _model: Model<'_>, _client: usize) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn has_data(&self) -> bool {
+        false
     }
 }
 

@@ -297,7 +297,8 @@ impl<'a, B: Backend> Running<'a, B> {
     }
 
     /// Takes a record. A repetition with a measurement that is not finite has failed, though its
-    /// model may still be representable; a consensus for which an update was missing says nothing.
+    /// model may still be representable. A consensus for which an update was missing says nothing,
+    /// nor does a judge without data.
     fn record(
         &mut self,
         recorder: &Recorder<'_>,
@@ -312,7 +313,11 @@ impl<'a, B: Backend> Running<'a, B> {
             self.backend.repetitions().map(|repetition| repetition.consensus.is_none()).collect();
         for (place, value) in values.iter().enumerate() {
             let (column, number) = (recorder.columns()[place / repetitions], place % repetitions);
-            let nothing = column == Measurement::Consensus && unseen[number];
+            let nothing = match column {
+                Measurement::Distance => false,
+                Measurement::Consensus => unseen[number],
+                _ => !recorder.judge.has_data(),
+            };
             if !value.is_finite() && !nothing {
                 self.backend.fail(number);
             }

@@ -12,7 +12,7 @@ use fedback_engine::server::Refusal;
 use fedback_lab::error::Error;
 use fedback_lab::event::{Ending, Event, Sink};
 use fedback_lab::experiment::{self, reopen, run_live, run_unrecorded};
-use fedback_lab::measure::Exactly;
+use fedback_lab::measure::{Exactly, WithoutData};
 use fedback_lab::outcome::Outcome;
 use fedback_lab::plan::Plan;
 use fedback_lab::runner::LiveRun;
@@ -240,4 +240,25 @@ fn too_few_clients_stop_a_run_that_can_go_on() {
     let outcome = run_live(live, record, reopened.resume(), &mut Nobody, &stop).unwrap();
     let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
     assert_eq!(bits(&outcome), bits(&memory));
+}
+
+/// A server whose data stay at their sites measures what it can, and gives nothing up for the rest.
+#[test]
+fn a_server_without_data_knows_no_risk() {
+    let (plan, stop) = (plan(), AtomicBool::new(false));
+    let mut transport = Loopback::new(&plan, |_, _| false, 3, usize::MAX);
+    let settings = Settings::default();
+    let live = LiveRun { plan: &plan, judge: &WithoutData, transport: &mut transport, settings };
+    let outcome = run_live(live, None, None, &mut Nobody, &stop).unwrap();
+    assert_eq!(outcome.ending, Ending::Done);
+    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    assert_eq!(outcome.final_theta, memory.final_theta);
+    let (blind, seen) = (outcome.to_json(), memory.to_json());
+    for (blind, seen) in
+        blind["curve"].as_array().unwrap().iter().zip(seen["curve"].as_array().unwrap())
+    {
+        assert!(blind["risk"]["mean"].is_null() && seen["risk"]["mean"].is_f64());
+        assert_eq!(blind["distance_sq"], seen["distance_sq"]);
+        assert_eq!(blind["consensus"], seen["consensus"]);
+    }
 }
