@@ -17,12 +17,13 @@ class Loopback:
 
     def ask(self, order):
         self.orders.append(order)
+        gone = {client for client in order.clients if self.lost(order, client)}
+        self.mail.extend(("absent", client, "gone") for client in sorted(gone))
         for repetition, client in zip(order.repetitions, order.clients):
+            if client in gone:
+                continue
             site = self.holder[int(client)]
             assert order.plan_hash == site.plan_hash
-            if self.lost(order, client):
-                self.mail.append(("absent", client, "gone"))
-                continue
             pair = (np.array([repetition]), np.array([client]))
             [delta] = site.work(order.round, order.seed, *pair, order.thetas)
             self.mail.append(("update", order.round, repetition, client, delta))
