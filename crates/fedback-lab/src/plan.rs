@@ -1,9 +1,11 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
+mod custom;
 mod problem;
 mod resamples;
 mod response;
 mod site;
+mod sites;
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -20,6 +22,7 @@ use sha2::{Digest, Sha256};
 
 pub use resamples::Resamples;
 pub use site::{Asked, SitePlan};
+pub use sites::{Census, SiteTables};
 
 use crate::error::Error;
 use crate::spec::{
@@ -131,7 +134,7 @@ impl CustomPlan {
         let intercept = problem.base.has_intercept();
         let loss = problem::loss(&problem.loss);
         let known = problem.stable_point.as_ref().map(|point| point.iter().map(|x| x.0).collect());
-        let (population, shape) = problem::build_custom(&point.spec, directory).map_err(fail)?;
+        let (population, shape) = custom::population(&point.spec, directory).map_err(fail)?;
         let outline =
             Outline::new(point, directory, shape, None, |_| known.clone()).map_err(fail)?;
         Ok(CustomPlan { outline, population, loss, intercept })

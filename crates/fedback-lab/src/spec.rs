@@ -22,7 +22,7 @@ pub use algorithm::{
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
     Base, CustomBase, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem,
-    Source, TableBase, Weights,
+    SitesBase, Source, TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};

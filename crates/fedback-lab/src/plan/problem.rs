@@ -7,11 +7,10 @@ use fedback_core::base::{
 };
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::response::Shift;
 use fedback_core::stream::Seed;
 use sha2::{Digest, Sha256};
 
-use super::{MOST_NUMBERS, Shape, response};
+use super::{MOST_NUMBERS, response};
 use crate::credit;
 use crate::draw;
 use crate::spec::{
@@ -20,7 +19,7 @@ use crate::spec::{
 use crate::table_file;
 
 /// More clients than this have no stream of their own.
-const MOST_CLIENTS: u64 = u32::MAX as u64;
+pub(super) const MOST_CLIENTS: u64 = u32::MAX as u64;
 
 /// A problem and what it was built from.
 pub(super) struct BuiltProblem {
@@ -45,8 +44,9 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
             (base, weights, Vec::new())
         }
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
-        spec::Base::Custom(_) => {
-            return Err(KeyError::new("problem.base.kind", "\"custom\" is not built in"));
+        spec::Base::Custom(_) | spec::Base::Sites(_) => {
+            let why = "its rows come from elsewhere: it is not built in";
+            return Err(KeyError::new("problem.base.kind", why));
         }
     };
     let response = response::build(problem, &base, &weights, seed)?;
@@ -63,63 +63,6 @@ pub(super) fn loss(loss: &spec::Loss) -> Option<Loss> {
         spec::Loss::Logistic(penalty) => Some(Loss::Logistic { l2: penalty.l2.0 }),
         spec::Loss::Custom => None,
     }
-}
-
-/// Checks and builds a `[problem]` of which a part is custom.
-pub(super) fn build_custom(
-    spec: &Spec,
-    directory: &Path,
-) -> Result<(Option<(Base, Shift)>, Shape), KeyError> {
-    let problem = &spec.problem;
-    let (population, shape) = match &problem.base {
-        spec::Base::Custom(base) => (None, custom_shape(spec, base)?),
-        _ => {
-            let BuiltProblem { federation, data } = build(spec, directory)?;
-            let shape = Shape::of(&federation, data);
-            (Some((federation.base, federation.response)), shape)
-        }
-    };
-    match &problem.stable_point {
-        Some(point) if point.len() != shape.dim => Err(KeyError::new(
-            "problem.stable_point",
-            format!("the list has {} entries; θ has {} coordinates", point.len(), shape.dim),
-        )),
-        _ => Ok((population, shape)),
-    }
-}
-
-fn custom_shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
-    let problem = &spec.problem;
-    if problem.response != spec::Response::None {
-        let why = "the observations of a custom base react in their own way: leave response out";
-        return Err(KeyError::new("problem.response", why));
-    }
-    if base.intercept && matches!(problem.loss, spec::Loss::Mean | spec::Loss::Custom) {
-        let why = "only the losses squared and logistic have an intercept; leave it out";
-        return Err(KeyError::new("problem.base.intercept", why));
-    }
-    if base.intercept && base.dim.0 == 1 {
-        let why = "found 1, which is the intercept alone; θ has a coordinate a feature besides";
-        return Err(KeyError::new("problem.base.dim", why));
-    }
-    let from_weights = match &problem.weights {
-        Some(Weights::List(weights)) => Some(weights.len() as u64),
-        _ => None,
-    };
-    let clients = problem.clients.map(|clients| clients.0).or(from_weights);
-    let clients =
-        clients.filter(|clients| (1..=MOST_CLIENTS).contains(clients)).ok_or_else(|| {
-            let why = format!("needed with a custom base: a number from 1 to {MOST_CLIENTS}");
-            KeyError::new("problem.clients", why)
-        })?;
-    let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
-    Ok(Shape {
-        weights: build_weights(problem, clients as usize, None, seed)?.into(),
-        dim: base.dim.0 as usize,
-        client_names: None,
-        coordinates: None,
-        data: Vec::new(),
-    })
 }
 
 fn build_gaussian(
@@ -176,18 +119,18 @@ fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usi
     }
 }
 
-fn build_weights(
+pub(super) fn build_weights(
     problem: &Problem,
     clients: usize,
-    rows: Option<&Table>,
+    row_shares: Option<Vec<f64>>,
     seed: Seed,
 ) -> Result<Vec<f64>, KeyError> {
     let fail = |message: String| Err(KeyError::new("problem.weights", message));
-    let default = if rows.is_some() { NamedWeights::Rows } else { NamedWeights::Uniform };
+    let default = if row_shares.is_some() { NamedWeights::Rows } else { NamedWeights::Uniform };
     match problem.weights.as_ref().unwrap_or(&Weights::Named(default)) {
         Weights::Named(NamedWeights::Uniform) => Ok(vec![1.0 / clients as f64; clients]),
-        Weights::Named(NamedWeights::Rows) => match rows {
-            Some(table) => Ok(table.row_shares()),
+        Weights::Named(NamedWeights::Rows) => match row_shares {
+            Some(shares) => Ok(shares),
             None => fail(
                 "\"rows\" needs a table; allowed here: \"uniform\", a list, \
                           { variance = … }"
@@ -283,7 +226,7 @@ fn build_table(
             format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
         ));
     }
-    let weights = build_weights(problem, clients, Some(&built), seed)?;
+    let weights = build_weights(problem, clients, Some(built.row_shares()), seed)?;
     Ok((Base::Table(built), weights, digest))
 }
 
@@ -324,6 +267,7 @@ fn read_rows(
     let columns = table_file::Columns {
         label: table.label.as_deref(),
         client,
+        features: None,
         ignore: &table.ignore,
         drop_missing: table.missing == Missing::Drop,
         binary,
@@ -355,7 +299,7 @@ fn read_credit(
     Ok(Rows { raw, constants, digest: Sha256::digest(&bytes).to_vec() })
 }
 
-fn unusable(error: TableError) -> KeyError {
+pub(super) fn unusable(error: TableError) -> KeyError {
     let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
     match error {
         TableError::ConstantColumn(column) => fail(

@@ -49,7 +49,7 @@ impl Plan {
 }
 
 impl SitePlan {
-    fn new(point: &Point, shape: &Shape) -> Result<Self, KeyError> {
+    pub(super) fn new(point: &Point, shape: &Shape) -> Result<Self, KeyError> {
         let Algorithm::PFedavg(algorithm) = &point.spec.algorithm;
         Ok(SitePlan {
             weights: shape.weights.clone(),

@@ -51,7 +51,7 @@ impl Problem {
     /// The key of a part that is a function or a real site.
     pub fn custom_part(&self) -> Option<&'static str> {
         match (&self.base, &self.loss) {
-            (Base::Custom(_), _) => Some("problem.base.kind"),
+            (Base::Custom(_) | Base::Sites(_), _) => Some("problem.base.kind"),
             (_, Loss::Custom) => Some("problem.loss.kind"),
             _ => None,
         }
@@ -127,6 +127,8 @@ pub enum Base {
     Table(TableBase),
     /// What a function or a real site observes.
     Custom(CustomBase),
+    /// Rows that only their sites can read.
+    Sites(SitesBase),
 }
 
 impl Base {
@@ -136,6 +138,7 @@ impl Base {
             Base::Gaussian(_) => false,
             Base::Table(table) => table.intercept,
             Base::Custom(custom) => custom.intercept,
+            Base::Sites(sites) => sites.intercept,
         }
     }
 }
@@ -184,6 +187,53 @@ fn one() -> Count {
 
 fn unit() -> NonNegative {
     NonNegative(1.0)
+}
+
+/// `kind = "sites"`: every client's rows lie in a CSV file that only its site can read.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | features | required | the columns of a row, in the order of θ's coordinates | – |
+/// | label | none | the column to predict | required but for the loss "mean" |
+/// | standardize | false | every feature to mean 0 and sd 1 over all rows of all sites | – |
+/// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
+/// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
+/// | rows | gathered | every client's count of rows | one a client |
+/// | mean, sd | gathered | of every feature over all rows | one a feature |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SitesBase {
+    /// The columns of a row.
+    pub features: Vec<String>,
+    /// The column to predict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Every feature to mean 0 and standard deviation 1 over all rows of all sites.
+    #[serde(default)]
+    pub standardize: bool,
+    /// A last coordinate of ones.
+    #[serde(default)]
+    pub intercept: bool,
+    /// What to do with rows that miss a cell.
+    #[serde(default)]
+    pub missing: Missing,
+    /// Every client's count of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<Count>>,
+    /// The mean of every feature over all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Vec<Real>>,
+    /// The standard deviation of every feature over all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sd: Option<Vec<Positive>>,
+}
+
+impl SitesBase {
+    /// The names of θ's coordinates.
+    pub fn coordinates(&self) -> Vec<String> {
+        let intercept = self.intercept.then(|| "intercept".to_string());
+        self.features.iter().cloned().chain(intercept).collect()
+    }
 }
 
 /// `kind = "table"`: the rows of a CSV file with a header.
@@ -371,6 +421,7 @@ decode_by_kind!(Base {
     "gaussian" => |table| decode(table).map(Base::Gaussian),
     "table" => |table| decode(table).map(Base::Table),
     "custom" => |table| decode(table).map(Base::Custom),
+    "sites" => |table| decode(table).map(Base::Sites),
 });
 
 decode_by_kind!(Loss {
