@@ -13,6 +13,7 @@ mod run;
 mod site;
 mod store;
 mod supervise;
+mod tables;
 
 use pyo3::prelude::*;
 
@@ -27,6 +28,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<document::Document>()?;
     module.add_class::<outcome::Outcome>()?;
     module.add_class::<site::Site>()?;
+    module.add_class::<tables::SiteTables>()?;
+    module.add_function(wrap_pyfunction!(tables::census_mean, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::census_sd, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;

@@ -4,7 +4,6 @@ use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::Round;
 use fedback_core::stream::Seed;
 use fedback_engine::algorithm::plain::Plain;
-use fedback_lab::error::Error;
 use fedback_lab::plan::{Asked, CustomPlan, Plan, SitePlan};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -13,6 +12,7 @@ use crate::custom::{Functions, Parts};
 use crate::document::Document;
 use crate::error::{InputError, RunError, raise};
 use crate::numbers::{floats, to_floats, unpack};
+use crate::tables::{SiteTables, only};
 
 /// Does the work of clients when a server asks for it.
 #[pyclass(frozen)]
@@ -30,21 +30,21 @@ enum Problem {
 impl Site {
     /// The site of a spec without sweep.
     #[new]
-    #[pyo3(signature = (document, *, draw, loss))]
+    #[pyo3(signature = (document, *, draw, loss, tables))]
     fn new(
         py: Python<'_>,
         document: &Document,
         draw: Option<Py<PyAny>>,
         loss: Option<Py<PyAny>>,
+        tables: Option<&SiteTables>,
     ) -> PyResult<Self> {
         let inner = &document.0;
-        let mut points = inner.points().map_err(raise)?;
-        let (Some(point), true) = (points.pop(), points.is_empty()) else {
-            return Err(raise(Error::input(
-                &inner.origin,
-                "has a sweep; a site works on one point",
-            )));
-        };
+        let point = only(document)?;
+        if let Some(tables) = tables {
+            let build = || tables.0.site(&point, &inner.origin);
+            let (plan, federation) = py.detach(build).map_err(raise)?;
+            return Ok(Site { plan, problem: Problem::BuiltIn(Box::new(federation)) });
+        }
         if point.spec.problem.custom_part().is_none() {
             let build = || Plan::site(point, &inner.directory, &inner.origin);
             let (plan, federation) = py.detach(build).map_err(raise)?;

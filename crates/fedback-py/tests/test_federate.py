@@ -149,3 +149,65 @@ def test_a_site_refuses_orders_that_are_not_for_it(few):
         site.work(0, 7, np.array([0]), np.array([5]), np.zeros((1, 1)))
     with pytest.raises(fedback.InputError, match=r"clients: found \[2\]; allowed: 0 to 1"):
         fedback.Site(few, clients=[2])
+
+
+def test_tables_that_only_their_sites_can_read(tmp_path):
+    """The bits of one table with all rows, from sums alone."""
+    rng = np.random.default_rng(4)
+    banks = {client: rng.normal(5.0, 3.0, size=(20 + 7 * client, 2)) for client in range(3)}
+    labels = {client: (rows[:, 0] > 5.0).astype(int) for client, rows in banks.items()}
+    files = {}
+    for client, rows in banks.items():
+        files[client] = tmp_path / f"{client}.csv"
+        lines = [f"{y},{b!r},{a!r}" for (a, b), y in zip(rows.tolist(), labels[client])]
+        files[client].write_text("\n".join(["y,b,a", *lines]))
+    options = {"standardize": True, "intercept": True, "label": "y"}
+    together = fedback.table(
+        {
+            "a": np.concatenate([rows[:, 0] for rows in banks.values()]),
+            "b": np.concatenate([rows[:, 1] for rows in banks.values()]),
+            "y": np.concatenate(list(labels.values())),
+            "bank": np.repeat(list(banks), [len(rows) for rows in banks.values()]),
+        },
+        partition={"column": "bank"},
+        **options,
+    )
+
+    def spec(base):
+        return fedback.Spec(
+            rounds=6,
+            repetitions=2,
+            measure={"every": 3},
+            problem={
+                "clients": 3,
+                "base": base,
+                "response": fedback.best_response(
+                    features=["b"], sensitivity={"low": 0.0, "high": 1.0}
+                ),
+                "loss": fedback.logistic(l2=0.1),
+            },
+            algorithm=fedback.p_fedavg(scheme="full", local_steps=2, batch=3, step_size=0.3),
+        )
+
+    memory = fedback.run(spec(together))
+    incomplete = spec({"kind": "sites", "features": ["a", "b"], **options})
+    held = [
+        fedback.Tables(incomplete, {c: files[c] for c in clients}) for clients in ((2, 0), (1,))
+    ]
+    told = sorted(
+        zip(*map(np.concatenate, zip(*(site.sums() for site in held)))), key=lambda one: one[0]
+    )
+    clients, rows, sums = zip(*told)
+    mean = fedback.census_mean(rows, sums)
+    squares = np.empty((3, 2))
+    for site in held:
+        squares[site.sums()[0]] = site.squares(mean)
+    complete = fedback.census(incomplete, rows, mean, squares)
+    sites = [
+        fedback.Site(complete, clients=tables.sums()[0].tolist(), tables=tables) for tables in held
+    ]
+    live = fedback.federate(complete, Loopback(sites), store=tmp_path / "runs.db")
+    assert list(clients) == [0, 1, 2] and np.array_equal(live.final_theta, memory.final_theta)
+    assert np.array_equal(fedback.load(1, store=tmp_path / "runs.db").final_theta, live.final_theta)
+    with pytest.raises(fedback.InputError, match="rows: is missing; the Flower app gathers it"):
+        fedback.federate(incomplete, Loopback(sites))

@@ -21,7 +21,7 @@ from .commands import (
     solve,
 )
 from .results import Answer, Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
-from .site import Site
+from .site import Site, Tables, census, census_mean
 from .spec import (
     Problem,
     Spec,
@@ -54,10 +54,13 @@ __all__ = [
     "Solution",
     "Spec",
     "Sweep",
+    "Tables",
     "Transport",
     "__version__",
     "best_response",
     "bounds",
+    "census",
+    "census_mean",
     "check",
     "constant",
     "decaying",

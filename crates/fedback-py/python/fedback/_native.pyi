@@ -56,7 +56,12 @@ class Outcome:
 
 class Site:
     def __init__(
-        self, document: Document, *, draw: Callable | None, loss: Callable | None
+        self,
+        document: Document,
+        *,
+        draw: Callable | None,
+        loss: Callable | None,
+        tables: SiteTables | None,
     ) -> None: ...
     @property
     def plan_hash(self) -> str: ...
@@ -68,6 +73,15 @@ class Site:
         self, seed: int, round: int, repetitions: bytes, clients: bytes, thetas: bytes
     ) -> bytes: ...
 
+class SiteTables:
+    def __init__(self, document: Document, files: list[tuple[int, str | PathLike]]) -> None: ...
+    def sums(self) -> list[tuple[int, int, bytes]]: ...
+    def squares(self, mean: bytes) -> list[tuple[int, bytes]]: ...
+
+def census_mean(rows: list[int], sums: list[list[float]]) -> bytes: ...
+def census_sd(
+    rows: list[int], mean: list[float], squares: list[list[float]], features: list[str]
+) -> bytes: ...
 def run(
     document: Document,
     *,
