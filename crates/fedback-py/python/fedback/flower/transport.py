@@ -1,0 +1,275 @@
+"""The transport: fedback's server talks through Flower's grid.
+
+The loop over rounds is the compiled package's. It calls [`Transport.ask`] with a round's order and
+[`Transport.next`] until it has what it needs. A node gets one message a round, with all of the work
+asked of it. Flower's own strategies are not used: they sample without a seed and normalise weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from logging import getLogger
+
+import numpy as np
+from flwr.app import Message, MessageType
+
+from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
+from .roster import Refused, Roster, listed
+
+logger = getLogger("flwr.fedback")
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks for replies; the pause grows while none come."""
+
+EXTRA_LIFE = 5.0
+"""Seconds that a message outlives the wait for its reply, for clocks that differ a little."""
+
+
+@dataclass
+class Sent:
+    """A message on its way: to whom, for which call of `ask` (`None`: a question), for which pairs."""
+
+    node: int
+    ask: int | None = None
+    round: int | None = None
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def clients(self) -> list[int]:
+        """The clients asked for."""
+        return sorted({client for _, client in self.pairs})
+
+
+class Transport:
+    """What `fedback.federate` drives.
+
+    `seconds_waiting` is the time spent here, in Flower and in waiting for sites; the rest of a run's time
+    is fedback's own.
+    """
+
+    def __init__(self, grid, version: str, wait: float = 120.0, deadline: float = 600.0):
+        self._grid = grid
+        self._version = version
+        self._wait = wait
+        self._deadline = deadline
+        self._roster: Roster | None = None
+        self._nodes: dict[int, tuple[str, str]] = {}
+        self._sent: dict[str, Sent] = {}
+        self._events: deque = deque()
+        self._ask = 0
+        self._round = -1
+        self._due = 0.0
+        self._pause = SHORTEST_PAUSE
+        self.seconds_waiting = 0.0
+
+    # What the compiled package calls.
+
+    def ask(self, order) -> None:
+        """Sends a round's order to the nodes that hold its clients. A client that no node holds is
+        absent at once."""
+        started = time.monotonic()
+        if self._roster is None:
+            self._roster = Roster(self._version, order.plan_hash)
+            self._gather()
+        again = order.round == self._round
+        self._ask += 1
+        self._round = order.round
+        self._events.clear()
+        self._due = time.monotonic() + self._deadline
+        self._look()
+        self._await_newcomers(set(order.clients.tolist()), patient=again)
+        work: dict[int, list[int]] = {}
+        for place, client in enumerate(order.clients.tolist()):
+            node = self._roster.holder(client)
+            if node is not None:
+                work.setdefault(node, []).append(place)
+        for node, places in work.items():
+            self._send_order(node, order, np.array(places))
+        for client in sorted(set(order.clients.tolist())):
+            if self._roster.holder(client) is None:
+                self._events.append(("absent", client, "no node holds it"))
+        self.seconds_waiting += time.monotonic() - started
+
+    def next(self):
+        """Waits for the next thing to happen: an update, an absence, the deadline. Where nothing is on
+        its way any more, the deadline comes at once."""
+        started = time.monotonic()
+        event = self._next()
+        self.seconds_waiting += time.monotonic() - started
+        return event
+
+    def refused(self, repetition: int, client: int, reason: str) -> None:
+        """The server has refused an update."""
+        logger.warning("refused: client %d, repetition %d: %s", client, repetition, reason)
+
+    # Messages out.
+
+    def _send_order(self, node: int, order, places: np.ndarray) -> None:
+        repetitions, clients = order.repetitions[places], order.clients[places]
+        content = Order(
+            version=self._version,
+            plan_hash=order.plan_hash,
+            round=order.round,
+            step=order.step,
+            stream_key=np.array([order.seed], dtype=np.uint64),
+            theta=order.thetas,
+            repetitions=repetitions,
+            clients=clients,
+        )
+        pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
+        sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
+        if not self._send(content, MessageType.TRAIN, sent, self._deadline):
+            self._absent(sent, "Flower did not take the message")
+
+    def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
+        message = Message(
+            encode(content),
+            dst_node_id=sent.node,
+            message_type=kind,
+            ttl=patience + EXTRA_LIFE,
+            group_id="" if sent.round is None else str(sent.round),
+        )
+        taken = [identity for identity in self._grid.push_messages([message]) if identity]
+        for identity in taken:
+            self._sent[identity] = sent
+        return bool(taken)
+
+    # Nodes that come and go.
+
+    def _gather(self) -> None:
+        """The query round: waits until every client has a node, or says why not."""
+        until = time.monotonic() + self._wait
+        while True:
+            self._look()
+            self._collect()
+            missing, asked = self._roster.missing(), self._questions()
+            for client, nodes in self._roster.twice().items():
+                raise Refused(
+                    f"client {client} is held twice: by {' and by '.join(map(self._name, nodes))}"
+                )
+            late = time.monotonic() >= until
+            if missing == [] and (late or not asked):
+                break
+            # A refused node will not change its mind; who is missing is most likely its clients.
+            if late or (self._roster.refused and not asked):
+                raise Refused(self._shortage(missing, late))
+            self._rest()
+        for node, clients in sorted(self._roster.held().items()):
+            logger.info("%s holds client %s", self._name(node), listed(clients))
+
+    def _shortage(self, missing: list[int] | None, late: bool) -> str:
+        who = "every client" if missing is None else f"client {listed(missing)}"
+        text = f"{who}: held by no node" + (f" (waited {self._wait:g} s)" if late else "")
+        for node, reason in sorted(self._roster.refused.items()):
+            text += f"; {self._name(node)} was refused: {reason}"
+        for node in self._questions():
+            text += f"; {self._name(node)} has not answered"
+        return text
+
+    def _look(self) -> None:
+        """Notices nodes that have come or gone; a node that was started again counts as both."""
+        nodes = {info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()}
+        for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
+            logger.info("%s is gone", self._name(node))
+            del self._nodes[node]
+            self._roster.drop(node)
+            for identity in [i for i, sent in self._sent.items() if sent == Sent(node)]:
+                del self._sent[identity]
+        for node in [node for node in nodes if node not in self._nodes]:
+            self._nodes[node] = nodes[node]
+            question = Question(version=self._version, plan_hash=self._roster.plan_hash)
+            self._send(question, MessageType.QUERY, Sent(node), self._wait)
+
+    def _await_newcomers(self, clients: set[int], patient: bool) -> None:
+        """Where a client's node is gone or silent, gives nodes that have just come the time to say whom
+        they hold; when a round is asked again, also to come."""
+        while time.monotonic() < self._due:
+            self._collect()
+            lost = [client for client in clients if not self._roster.sure(client)]
+            if not lost or not (self._questions() or patient):
+                break
+            self._rest()
+            self._look()
+        self._due = time.monotonic() + self._deadline
+
+    def _questions(self) -> list[int]:
+        """The nodes that have a question to answer."""
+        return [sent.node for sent in self._sent.values() if sent.ask is None]
+
+    def _name(self, node: int) -> str:
+        name = self._nodes.get(node, ("", ""))[1]
+        return f"node {node} ({name})" if name else f"node {node}"
+
+    # Messages in.
+
+    def _next(self):
+        while not self._events:
+            waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
+            if not waiting:
+                return ("deadline",)
+            self._collect()
+            if self._events:
+                break
+            if time.monotonic() >= self._due:
+                for sent in waiting:
+                    logger.warning("round %d: %s is late", self._round, self._name(sent.node))
+                    self._roster.missed(sent.node)
+                return ("deadline",)
+            self._rest()
+        return self._events.popleft()
+
+    def _rest(self) -> None:
+        time.sleep(self._pause)
+        self._pause = min(1.5 * self._pause, LONGEST_PAUSE)
+
+    def _collect(self) -> None:
+        """Takes the replies that have come."""
+        if not self._sent:
+            return
+        for reply in self._grid.pull_messages(list(self._sent)):
+            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
+            if sent is not None:
+                self._pause = SHORTEST_PAUSE
+                self._take(sent, reply)
+
+    def _take(self, sent: Sent, reply: Message) -> None:
+        if reply.has_error():
+            return self._failed(sent, f"Flower: {reply.error.reason or reply.error.code}")
+        self._roster.heard(sent.node)
+        wanted = Answer if sent.ask is None else Update
+        try:
+            message = decode(reply.content, wanted, Refusal)
+            if isinstance(message, Refusal):
+                return self._failed(sent, message.reason)
+            if isinstance(message, Answer):
+                return self._roster.admit(sent.node, message)
+            self._take_update(sent, message)
+        except (BadMessage, Refused) as reason:
+            self._failed(sent, str(reason))
+
+    def _take_update(self, sent: Sent, update: Update) -> None:
+        if update.version != self._version or update.plan_hash != self._roster.plan_hash:
+            raise BadMessage("update: of another version or plan")
+        pairs = list(zip(update.repetitions.tolist(), update.clients.tolist()))
+        if update.round != sent.round or not set(pairs) <= set(sent.pairs):
+            raise BadMessage("update: not what was asked for")
+        for (repetition, client), delta in zip(pairs, update.delta):
+            self._events.append(("update", update.round, repetition, client, delta))
+        rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
+        if rest:
+            self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")
+
+    def _failed(self, sent: Sent, reason: str) -> None:
+        logger.warning("%s: %s", self._name(sent.node), reason)
+        if sent.ask is None:
+            self._roster.refused.setdefault(sent.node, reason)
+        else:
+            self._absent(sent, reason)
+
+    def _absent(self, sent: Sent, reason: str) -> None:
+        """The clients of a message will not answer; news of an earlier ask are no news."""
+        if sent.ask == self._ask:
+            reason = f"{self._name(sent.node)}: {reason}"
+            self._events.extend(("absent", client, reason) for client in sent.clients)

@@ -1,0 +1,181 @@
+"""A Flower federation on loopback, started and ended by a test.
+
+Everything runs in a folder of its own, on free ports, in a session of its own per process; the end kills
+each by its process group. Nothing sleeps to wait for anything: a process is ready when its port
+answers or its log says so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+APP = Path(__file__).parents[2] / "flower-app"
+PROGRAMS = Path(sys.executable).parent
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of every Flower process: a home of its own, nothing that reaches out."""
+    return os.environ | {
+        "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
+        "FLWR_HOME": str(home),
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "NO_COLOR": "1",
+    }
+
+
+def free_port() -> int:
+    """A port that nobody listens on just now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def until(condition, seconds: float, what: str):
+    """Looks again and again until the condition holds; its value."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit:
+        if value := condition():
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(f"{what}: not within {seconds} s")
+
+
+class Process:
+    """A process in a session of its own, with a log."""
+
+    def __init__(self, command: list[str], log: Path, env: dict[str, str], cwd: Path | None = None):
+        self.log = log
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env=env,
+                cwd=cwd,
+                start_new_session=True,
+            )
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def text(self) -> str:
+        """What it has said so far."""
+        return self.log.read_text(errors="replace")
+
+    def says(self, words: str, seconds: float = 60) -> str:
+        """Waits until the log has the words; the log."""
+
+        def look():
+            return words in self.text() or (self.ended and words not in self.text())
+
+        until(look, seconds, f"{self.log.name}: {words!r}")
+        assert words in self.text(), f"ended without saying {words!r}:\n{self.text()}"
+        return self.text()
+
+    def wait(self, seconds: float) -> int:
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        """Ends it and its children, without asking."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+
+
+class Deployment:
+    """A SuperLink, and SuperNodes that come and go."""
+
+    def __init__(self, folder: Path, *, name: str = "test", simulation: bool = False, tls: Path | None = None):
+        self.folder = folder
+        self.name = name
+        self.tls = tls
+        folder.mkdir(parents=True, exist_ok=True)
+        self.env = environment(folder / "home")
+        self.port = free_port()
+        self.processes: list[Process] = []
+        (folder / "home").mkdir(exist_ok=True)
+        security = f'root-certificates = "{tls}/ca.crt"' if tls else "insecure = true"
+        (folder / "home/config.toml").write_text(
+            f'[superlink]\ndefault = "{name}"\n\n[superlink.{name}]\n'
+            f'address = "127.0.0.1:{self.port}"\n{security}\n'
+        )
+        command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)]
+        if tls:
+            command += ["--ssl-ca-certfile", f"{tls}/ca.crt", "--ssl-certfile", f"{tls}/server.pem"]
+            command += ["--ssl-keyfile", f"{tls}/server.key", "--enable-supernode-auth"]
+        else:
+            command += ["--insecure"]
+        if simulation:
+            command += ["--simulation"]
+        self.superlink = self.start("superlink", command)
+        until(self._answers, 60, "the SuperLink's port")
+
+    def _answers(self) -> bool:
+        assert not self.superlink.ended, self.superlink.text()
+        with socket.socket() as caller:
+            if caller.connect_ex(("127.0.0.1", self.port)) != 0:
+                return False
+        if self.tls:
+            return True
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).status == 200
+        except OSError:
+            return False
+
+    def start(self, name: str, command: list[str], env: dict[str, str] | None = None) -> Process:
+        """Starts a process whose log is `name.log`."""
+        process = Process(command, self.folder / f"{name}.log", self.env | (env or {}))
+        self.processes.append(process)
+        return process
+
+    def node(self, name: str, config: str, key: Path | None = None, env=None) -> Process:
+        """Starts a SuperNode."""
+        command = ["flower-supernode", "--superlink", f"127.0.0.1:{self.port}"]
+        command += ["--host", "127.0.0.1", "--port", str(free_port()), "--node-config", config]
+        if self.tls:
+            command += ["--root-certificates", f"{self.tls}/ca.crt"]
+        else:
+            command += ["--insecure"]
+        if key:
+            command += ["--auth-supernode-private-key", str(key)]
+        return self.start(name, command, env)
+
+    def submit(self, name: str, *, app: Path = APP, federation: str = "", **config) -> Process:
+        """Starts `flwr run`, whose log is the server's."""
+        command = ["flwr", "run", str(app), self.name, "--stream", "--run-config", run_config(config)]
+        if federation:
+            command += ["--federation-config", federation]
+        return self.start(f"run-{name}", command)
+
+    def run(self, name: str, *, seconds: float = 120, **options) -> str:
+        """`flwr run`, to the end; the server's log."""
+        process = self.submit(name, **options)
+        process.wait(seconds)
+        return process.text()
+
+    def end(self) -> None:
+        """Kills what is left."""
+        for process in reversed(self.processes):
+            process.kill()
+
+
+def run_config(config: dict) -> str:
+    """Settings as `--run-config` wants them."""
+    quoted = {key: f'"{value}"' if isinstance(value, (str, Path)) else value for key, value in config.items()}
+    return " ".join(f"{key}={value}" for key, value in quoted.items())
