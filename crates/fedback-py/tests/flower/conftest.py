@@ -13,3 +13,16 @@ ROOT = Path(__file__).parents[4]
 def reference():
     """The text of a page of the reference."""
     return lambda page: (ROOT / "docs/reference" / page).read_text()
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory):
+    """A SuperLink and three SuperNodes, for all tests."""
+    from deployment import Deployment
+
+    federation = Deployment(tmp_path_factory.mktemp("deployment"))
+    federation.nodes = [
+        federation.node(f"node-{place}", f"partition-id={place} num-partitions=3") for place in range(3)
+    ]
+    yield federation
+    federation.end()

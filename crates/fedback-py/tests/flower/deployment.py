@@ -1,13 +1,14 @@
 """A Flower federation on loopback, started and ended by a test.
 
-Everything runs in a folder of its own, on free ports, in a session of its own per process; the end kills
-each by its process group. Nothing sleeps to wait for anything: a process is ready when its port
+Everything runs in a folder of its own, on free ports; the end kills each process that was started here,
+and what it has started, by its id. Nothing sleeps to wait for anything: a process is ready when its port
 answers or its log says so.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -65,8 +66,11 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 env=env,
                 cwd=cwd,
-                start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def ended(self) -> bool:
@@ -90,12 +94,28 @@ class Process:
         return self._process.wait(seconds)
 
     def kill(self) -> None:
-        """Ends it and its children, without asking."""
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        """Ends it and what it has started, without asking; Flower's children have sessions of their own."""
+        for pid in [self.pid, *descendants(self.pid)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         self._process.wait()
+
+
+def descendants(ancestor: int) -> list[int]:
+    """The processes that a process has started, and those that they have."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(folder.name))
+    found = children.get(ancestor, [])
+    for pid in found:
+        found.extend(children.get(pid, []))
+    return found
 
 
 class Deployment:
@@ -168,6 +188,22 @@ class Deployment:
         process = self.submit(name, **options)
         process.wait(seconds)
         return process.text()
+
+    def reach(self, run: Process, node: Process, round: int, seconds: float = 120) -> None:
+        """Waits until a node has the order of a run's round."""
+        started = re.search(r"Successfully started run (\d+)", run.says("Successfully started run"))
+        node.says(f"[RUN {started[1]}, ROUND {round}]", seconds)
+
+    def find(self, program: str) -> int | None:
+        """A process that the SuperLink has started, by its program."""
+        for pid in descendants(self.superlink.pid):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if program in (Path(word).name for word in words[:2]):
+                return pid
+        return None
 
     def end(self) -> None:
         """Kills what is left."""

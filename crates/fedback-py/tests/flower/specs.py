@@ -31,3 +31,8 @@ local_steps = 2
 batch = 2
 step_size = { beta = 2.0, gamma = 10.0 }
 """
+
+LONG = GAUSSIAN.replace("rounds = 2", "rounds = 4").replace("repetitions = 2", "repetitions = 3")
+FULL = GAUSSIAN.replace('scheme = "with-replacement"\ncohort = 3', 'scheme = "full"')
+
+SPECS = {"gaussian": GAUSSIAN, "long": LONG, "full": FULL}
