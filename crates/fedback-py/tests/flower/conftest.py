@@ -26,3 +26,21 @@ def deployment(tmp_path_factory):
     ]
     yield federation
     federation.end()
+
+
+@pytest.fixture(scope="session")
+def simulation(tmp_path_factory):
+    """Flower's simulation engine."""
+    from deployment import Simulation
+
+    engine = Simulation(tmp_path_factory.mktemp("simulation"))
+    yield engine
+    engine.end()
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Writes a spec of `specs.py` into a folder of its own; its path."""
+    from specs import write
+
+    return lambda name: write(tmp_path, name)

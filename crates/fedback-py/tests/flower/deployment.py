@@ -211,6 +211,49 @@ class Deployment:
             process.kill()
 
 
+class Simulation:
+    """Flower's simulation engine, on the in-memory address.
+
+    `flwr run` starts a SuperLink there, and leaves it behind for the next; the end kills it.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.port = free_port()
+        ports = {
+            "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(self.port),
+            "FLWR_LOCAL_CONTROL_API_PORT": str(free_port()),
+        }
+        self.env = environment(folder / "home") | ports
+        (folder / "home").mkdir(parents=True)
+        (folder / "home/config.toml").write_text(
+            '[superlink]\ndefault = "simulation"\n\n[superlink.simulation]\n'
+            'address = ":local-in-memory:"\n'
+        )
+
+    def run(self, name: str, *, nodes: int = 3, seconds: float = 180, **config) -> str:
+        """`flwr run`, to the end; the server's log."""
+        command = ["flwr", "run", str(APP), "simulation", "--stream", "--run-config", run_config(config)]
+        command += ["--federation-config", f"num_supernodes={nodes} client_resources_num_cpus=1"]
+        process = Process(command, self.folder / f"run-{name}.log", self.env)
+        try:
+            process.wait(seconds)
+            return process.text()
+        finally:
+            process.kill()
+
+    def end(self) -> None:
+        """Ends the SuperLink that was left behind."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if "--simulation" in words and str(self.port) in words:
+                for pid in [int(folder.name), *descendants(int(folder.name))]:
+                    os.kill(pid, signal.SIGKILL)
+
+
 def run_config(config: dict) -> str:
     """Settings as `--run-config` wants them."""
     quoted = {key: f'"{value}"' if isinstance(value, (str, Path)) else value for key, value in config.items()}

@@ -1,5 +1,7 @@
 """Specs small enough for a federation whose rounds cost seconds."""
 
+from pathlib import Path
+
 GAUSSIAN = """
 format = 1
 name = "flower-gaussian"
@@ -36,3 +38,10 @@ LONG = GAUSSIAN.replace("rounds = 2", "rounds = 4").replace("repetitions = 2", "
 FULL = GAUSSIAN.replace('scheme = "with-replacement"\ncohort = 3', 'scheme = "full"')
 
 SPECS = {"gaussian": GAUSSIAN, "long": LONG, "full": FULL}
+
+
+def write(folder: Path, name: str) -> Path:
+    """Writes a spec into a folder; its path."""
+    path = folder / f"{name}.toml"
+    path.write_text(SPECS[name])
+    return path

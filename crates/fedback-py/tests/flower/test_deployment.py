@@ -4,29 +4,10 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from deployment import until
 from results import in_memory, result
-from specs import SPECS
 
 PROBE = Path(__file__).parent / "probe-app"
-
-
-@pytest.fixture
-def place(tmp_path):
-    """Writes a spec into a folder; its path and the store's."""
-
-    def write(name, **changes):
-        spec = tmp_path / f"{name}.toml"
-        text = SPECS[name]
-        for old, new in changes.items():
-            assert old in text
-            text = text.replace(old, new)
-        spec.write_text(text)
-        return spec
-
-    return write
 
 
 def test_a_run_has_the_bits_of_the_one_in_memory(deployment, place, tmp_path):

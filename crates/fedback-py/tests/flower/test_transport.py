@@ -98,7 +98,7 @@ def test_a_node_gets_one_message_a_round(spec):
     events(run)
     orders = [m for m in loop.seen if m.metadata.message_type == "train" and m.metadata.dst_node_id in THREE]
     assert sorted(m.metadata.dst_node_id for m in orders) == [11, 12, 13]
-    assert decode(orders[0].content, Order).clients.tolist() == [0, 3, 0]
+    assert decode(orders[0].content, Order).clients.tolist() == [0, 0, 3]
 
 
 def test_partitions_hold_clients_by_remainder(spec):
@@ -221,14 +221,15 @@ def test_a_second_claimant_changes_nothing_while_the_first_is_well(spec):
         )
 
 
-def test_a_round_that_is_asked_again_waits_for_nodes(spec):
+def test_a_round_that_is_asked_again_waits_for_who_was_lost_in_it(spec, monkeypatch):
+    monkeypatch.setattr(transport, "LOOK_AGAIN", 0.0)
     loop = grid(spec)
-    run = connect(loop, deadline=5)
+    run = connect(loop, deadline=0.5)
     run.ask(order(spec))
     events(run)
-    del loop.nodes[13]
+    loop.dead = {13}
     run.ask(order(spec, round=1))
-    assert 2 in absent(events(run))
+    events(run)
     looks = []
     look = loop.get_nodes
 
@@ -239,8 +240,35 @@ def test_a_round_that_is_asked_again_waits_for_nodes(spec):
         return look()
 
     loop.get_nodes = later
+    run.ask(order(spec, round=1, pairs=((0, 2), (0, 1))))
+    assert pairs(events(run)) == [(0, 1), (0, 2)]
+
+
+def test_who_was_lost_earlier_is_not_waited_for(spec):
+    loop = grid(spec)
+    run = connect(loop, deadline=60)
+    run.ask(order(spec))
+    events(run)
+    del loop.nodes[13]
+    for _ in range(2):
+        run.ask(order(spec, round=1))
+        assert 2 in absent(events(run))
+
+
+def test_a_slow_node_is_in_time_when_the_round_is_asked_again(spec):
+    loop = grid(spec)
+    run = connect(loop)
+    run.ask(order(spec))
+    events(run)
+    late = []
+    loop.answers[13] = lambda message, context: late.append(message)
+    run.ask(order(spec, round=1))
+    events(run)
     run.ask(order(spec, round=1, pairs=((0, 2),)))
+    del loop.answers[13]
+    loop.reply(late[0].metadata.message_id, 13, late[0])
     assert pairs(events(run)) == [(0, 2)]
+    assert len(late) == 1, "it was told twice"
 
 
 def test_a_late_update_is_handed_over_with_its_own_round(spec):

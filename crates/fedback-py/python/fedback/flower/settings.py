@@ -23,8 +23,8 @@ class RunSettings:
     | resume | 0 | the run to go on with | a run of the store; 0: a new run |
     | wait | 120 | seconds to wait for the sites at the start | > 0 |
     | deadline | 600 | seconds a round waits for updates | > 0 |
-    | minimum | 1 | clients a round needs at least | >= 1 |
-    | attempts | 1 | how often a round is asked before it goes on without the absent | >= 1 |
+    | minimum | 1 | members of a cohort that must answer | >= 1 |
+    | attempts | 1 | how often a round asks again those who did not answer | >= 0 |
     | json | none | where to write the result as JSON | an absolute path |
     """
 
@@ -55,7 +55,7 @@ class RunSettings:
             wait=seconds(config, "wait", 120.0),
             deadline=seconds(config, "deadline", 600.0),
             minimum=whole(config, "minimum", 1, 1),
-            attempts=whole(config, "attempts", 1, 1),
+            attempts=whole(config, "attempts", 1, 0),
             json=absolute(config, "json"),
         )
 

@@ -23,6 +23,9 @@ logger = getLogger("flwr.fedback")
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies; the pause grows while none come."""
 
+LOOK_AGAIN = 1.0
+"""Seconds between two looks for nodes, while one is waited for."""
+
 EXTRA_LIFE = 5.0
 """Seconds that a message outlives the wait for its reply, for clocks that differ a little."""
 
@@ -58,38 +61,40 @@ class Transport:
         self._nodes: dict[int, tuple[str, str]] = {}
         self._sent: dict[str, Sent] = {}
         self._events: deque = deque()
+        self._order = None
         self._ask = 0
-        self._round = -1
-        self._due = 0.0
+        self._parked: set[int] = set()
+        self._lost: set[int] = set()
+        self._patient: set[int] = set()
+        self._due = self._looked = 0.0
         self._pause = SHORTEST_PAUSE
         self.seconds_waiting = 0.0
 
     # What the compiled package calls.
 
     def ask(self, order) -> None:
-        """Sends a round's order to the nodes that hold its clients. A client that no node holds is
-        absent at once."""
+        """Sends a round's order to the nodes that hold its clients.
+
+        A client that no node holds is absent at once. When a round is asked again, clients that were lost
+        in this round are waited for: their node may be slow, or come back.
+        """
         started = time.monotonic()
         if self._roster is None:
             self._roster = Roster(self._version, order.plan_hash)
             self._gather()
-        again = order.round == self._round
+        again = self._order is not None and self._order.round == order.round
+        clients = set(order.clients.tolist())
+        self._order = order
         self._ask += 1
-        self._round = order.round
         self._events.clear()
         self._due = time.monotonic() + self._deadline
         self._look()
-        self._await_newcomers(set(order.clients.tolist()), patient=again)
-        work: dict[int, list[int]] = {}
-        for place, client in enumerate(order.clients.tolist()):
-            node = self._roster.holder(client)
-            if node is not None:
-                work.setdefault(node, []).append(place)
-        for node, places in work.items():
-            self._send_order(node, order, np.array(places))
-        for client in sorted(set(order.clients.tolist())):
-            if self._roster.holder(client) is None:
-                self._events.append(("absent", client, "no node holds it"))
+        self._collect()
+        unsure = {client for client in clients if not self._roster.sure(client)}
+        self._patient = unsure - self._lost if again else set()
+        self._lost = self._lost if again else unsure
+        self._parked = set(range(len(order.clients)))
+        self._dispatch()
         self.seconds_waiting += time.monotonic() - started
 
     def next(self):
@@ -106,7 +111,32 @@ class Transport:
 
     # Messages out.
 
-    def _send_order(self, node: int, order, places: np.ndarray) -> None:
+    def _dispatch(self) -> None:
+        """Sends what is parked to those who can do it now. What remains waits for nodes that have just
+        come to say whom they hold, or for a node to come back."""
+        if self._patient and time.monotonic() > self._looked + LOOK_AGAIN:
+            self._look()
+        asked = bool(self._questions())
+        work: dict[int, list[int]] = {}
+        absent = set()
+        for place in sorted(self._parked):
+            client = int(self._order.clients[place])
+            if not self._roster.sure(client) and (asked or client in self._patient):
+                continue
+            node = self._roster.holder(client)
+            if node is None:
+                absent.add(client)
+            else:
+                work.setdefault(node, []).append(place)
+            self._parked.discard(place)
+        for node, places in work.items():
+            self._send_order(node, np.array(places))
+        self._events.extend(("absent", client, "no node holds it") for client in sorted(absent))
+
+    def _send_order(self, node: int, places: np.ndarray) -> None:
+        order = self._order
+        # Client after client within a repetition is what sites compute fastest.
+        places = places[np.lexsort((order.clients[places], order.repetitions[places]))]
         repetitions, clients = order.repetitions[places], order.clients[places]
         content = Order(
             version=self._version,
@@ -120,7 +150,8 @@ class Transport:
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
-        if not self._send(content, MessageType.TRAIN, sent, self._deadline):
+        # What comes too late for this ask may be in time for the next.
+        if not self._send(content, MessageType.TRAIN, sent, 2 * self._deadline):
             self._absent(sent, "Flower did not take the message")
 
     def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
@@ -170,6 +201,7 @@ class Transport:
 
     def _look(self) -> None:
         """Notices nodes that have come or gone; a node that was started again counts as both."""
+        self._looked = time.monotonic()
         nodes = {info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()}
         for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
             logger.info("%s is gone", self._name(node))
@@ -181,18 +213,6 @@ class Transport:
             self._nodes[node] = nodes[node]
             question = Question(version=self._version, plan_hash=self._roster.plan_hash)
             self._send(question, MessageType.QUERY, Sent(node), self._wait)
-
-    def _await_newcomers(self, clients: set[int], patient: bool) -> None:
-        """Where a client's node is gone or silent, gives nodes that have just come the time to say whom
-        they hold; when a round is asked again, also to come."""
-        while time.monotonic() < self._due:
-            self._collect()
-            lost = [client for client in clients if not self._roster.sure(client)]
-            if not lost or not (self._questions() or patient):
-                break
-            self._rest()
-            self._look()
-        self._due = time.monotonic() + self._deadline
 
     def _questions(self) -> list[int]:
         """The nodes that have a question to answer."""
@@ -207,14 +227,15 @@ class Transport:
     def _next(self):
         while not self._events:
             waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
-            if not waiting:
+            if not waiting and not self._parked:
                 return ("deadline",)
             self._collect()
+            self._dispatch()
             if self._events:
                 break
             if time.monotonic() >= self._due:
                 for sent in waiting:
-                    logger.warning("round %d: %s is late", self._round, self._name(sent.node))
+                    logger.warning("round %d: %s is late", sent.round, self._name(sent.node))
                     self._roster.missed(sent.node)
                 return ("deadline",)
             self._rest()
@@ -255,11 +276,19 @@ class Transport:
         pairs = list(zip(update.repetitions.tolist(), update.clients.tolist()))
         if update.round != sent.round or not set(pairs) <= set(sent.pairs):
             raise BadMessage("update: not what was asked for")
+        if update.round == self._order.round:
+            self._unpark(set(pairs))
         for (repetition, client), delta in zip(pairs, update.delta):
             self._events.append(("update", update.round, repetition, client, delta))
         rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
         if rest:
             self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")
+
+    def _unpark(self, pairs: set[tuple[int, int]]) -> None:
+        """A late update has come for work that was to be asked of somebody else."""
+        order = self._order
+        places = zip(order.repetitions.tolist(), order.clients.tolist())
+        self._parked -= {place for place, pair in enumerate(places) if pair in pairs}
 
     def _failed(self, sent: Sent, reason: str) -> None:
         logger.warning("%s: %s", self._name(sent.node), reason)
