@@ -93,6 +93,11 @@ class Process:
     def wait(self, seconds: float) -> int:
         return self._process.wait(seconds)
 
+    def stop(self) -> None:
+        """Asks it to end; a SuperNode signs off."""
+        self._process.terminate()
+        self._process.wait(30)
+
     def kill(self) -> None:
         """Ends it and what it has started, without asking; Flower's children have sessions of their own."""
         for pid in [self.pid, *descendants(self.pid)]:
@@ -256,5 +261,8 @@ class Simulation:
 
 def run_config(config: dict) -> str:
     """Settings as `--run-config` wants them."""
-    quoted = {key: f'"{value}"' if isinstance(value, (str, Path)) else value for key, value in config.items()}
-    return " ".join(f"{key}={value}" for key, value in quoted.items())
+
+    def toml(value) -> str:
+        return f'"{value}"' if isinstance(value, (str, Path)) else str(value).lower()
+
+    return " ".join(f"{key}={toml(value)}" for key, value in config.items())

@@ -23,6 +23,9 @@ logger = getLogger("flwr.fedback")
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies; the pause grows while none come."""
 
+GRACE = 3.0
+"""Seconds that nodes still have to answer whom they hold once every client is held."""
+
 LOOK_AGAIN = 1.0
 """Seconds between two looks for nodes, while one is waited for."""
 
@@ -172,6 +175,7 @@ class Transport:
     def _gather(self) -> None:
         """The query round: waits until every client has a node, or says why not."""
         until = time.monotonic() + self._wait
+        complete = None
         while True:
             self._look()
             self._collect()
@@ -181,8 +185,13 @@ class Transport:
                     f"client {client} is held twice: by {' and by '.join(map(self._name, nodes))}"
                 )
             late = time.monotonic() >= until
-            if missing == [] and (late or not asked):
-                break
+            if missing == []:
+                # A node that is asked and silent may be dead, and Flower not know it yet.
+                complete = complete or time.monotonic()
+                if not asked or late or time.monotonic() > complete + GRACE:
+                    break
+                self._rest()
+                continue
             # A refused node will not change its mind; who is missing is most likely its clients.
             if late or (self._roster.refused and not asked):
                 raise Refused(self._shortage(missing, late))
@@ -265,10 +274,16 @@ class Transport:
             if isinstance(message, Refusal):
                 return self._failed(sent, message.reason)
             if isinstance(message, Answer):
-                return self._roster.admit(sent.node, message)
+                return self._admit(sent.node, message)
             self._take_update(sent, message)
         except (BadMessage, Refused) as reason:
             self._failed(sent, str(reason))
+
+    def _admit(self, node: int, answer: Answer) -> None:
+        self._roster.admit(node, answer)
+        taken = [client for client in answer.clients.tolist() if self._roster.holder(client) != node]
+        if taken:
+            logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
 
     def _take_update(self, sent: Sent, update: Update) -> None:
         if update.version != self._version or update.plan_hash != self._roster.plan_hash:
