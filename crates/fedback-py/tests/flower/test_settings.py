@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedback.flower.settings import BadSetting, NodeSettings, RunSettings, overrides
+from fedback.flower.settings import BadSetting, NodeSettings, RunSettings, overrides, values
 
 RUN = {"spec": "/a/spec.toml", "set": "", "store": "", "resume": 0, "json": ""}
 
@@ -25,11 +25,9 @@ def test_what_the_app_declares_is_what_is_read():
 
 
 def test_overrides_are_split_at_semicolons_outside_quotes():
-    assert overrides(" rounds=3;algorithm.step_size={ constant = 0.1 } ;") == (
-        "rounds=3",
-        "algorithm.step_size={ constant = 0.1 }",
-    )
-    assert overrides("name='a;b'; x=\"c';'d\"") == ("name='a;b'", "x=\"c';'d\"")
+    found = overrides(" rounds=3;algorithm.step_size={ constant = 0.1 } ; algorithm.scheme = full;")
+    assert values(found) == {"rounds": 3, "algorithm.step_size": {"constant": 0.1}, "algorithm.scheme": "full"}
+    assert values(overrides("name='a;b'; x=\"c';'d\"")) == {"name": "a;b", "x": "c';'d"}
     assert overrides("") == ()
 
 
@@ -40,6 +38,7 @@ def test_overrides_are_split_at_semicolons_outside_quotes():
         ({"spec": "spec.toml"}, "absolute path"),
         ({"store": "fedback.db"}, "absolute path"),
         ({"set": "rounds"}, "key=value"),
+        ({"set": "rounds=1; =3"}, "has '=3'"),
         ({"resume": -1}, "resume is -1"),
         ({"resume": "x"}, "resume is 'x'"),
         ({"minimum": 0}, "at least 1"),

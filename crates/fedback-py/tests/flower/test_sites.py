@@ -95,7 +95,6 @@ def test_two_real_sites_and_a_server_without_data(postgres, tmp_path, monkeypatc
     monkeypatch.setenv("SITE_TABLE", str(table))
     monkeypatch.setenv("SITE_DATABASE", postgres.database)
     functions = [load("table_site"), load("postgres_site")]
-    alone = fedback.run(
-        str(spec), store="none", draw=lambda client, theta, n, rng: functions[client](theta, n, rng)
-    )
-    assert found == numbers(alone)
+    alone = fedback.Spec(spec)
+    alone.draw = lambda client, theta, n, rng: functions[client](theta, n, rng)
+    assert found == numbers(fedback.run(alone).to_dict())

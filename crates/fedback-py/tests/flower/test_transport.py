@@ -356,5 +356,5 @@ def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
 def test_a_whole_run_has_the_bits_of_the_one_in_memory(spec, tmp_path):
     settings = RunSettings.read({"spec": spec, "store": str(tmp_path / "run.db"), "deadline": 5.0})
     run = federate(grid(spec), settings)
-    alone = fedback.run(spec, store="none")
+    alone = fedback.run(spec)
     assert np.asarray(run.final_theta).tobytes() == np.asarray(alone.final_theta).tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from logging import getLogger
 from pathlib import Path
@@ -10,7 +11,7 @@ import fedback
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from .settings import RunSettings
+from .settings import RunSettings, values
 from .transport import Transport
 
 logger = getLogger("flwr.fedback")
@@ -35,16 +36,16 @@ def federate(grid: Grid, settings: RunSettings):
     run = fedback.federate(
         settings.spec,
         transport,
-        set=list(settings.set),
+        set=values(settings.set),
         store=settings.store,
         resume=settings.resume,
         minimum=settings.minimum,
         attempts=settings.attempts,
     )
     if settings.json is not None:
-        Path(settings.json).write_text(run.json())
+        Path(settings.json).write_text(json.dumps(run.to_dict()))
     seconds = time.monotonic() - started
-    where = "recorded nowhere" if settings.store == "none" else f"run {run.id} in {settings.store}"
+    where = "recorded nowhere" if settings.store is None else f"run {run.id} in {settings.store}"
     logger.info("fedback: done, %s", where)
     logger.info(
         "fedback: %.2f s, of which %.2f s in Flower and at the sites, %.3f s here",

@@ -6,6 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10; Flower brings it
+    import tomli as tomllib
+
 
 class BadSetting(ValueError):
     """A setting that cannot be used: its key, what was found and what is allowed."""
@@ -29,8 +34,8 @@ class RunSettings:
     """
 
     spec: str
-    set: tuple[str, ...]
-    store: str
+    set: tuple[tuple[str, str], ...]
+    store: str | None
     resume: int | None
     wait: float
     deadline: float
@@ -45,12 +50,10 @@ class RunSettings:
         if spec is None:
             raise BadSetting("run config: spec is missing; give --run-config 'spec=\"/path/spec.toml\"'")
         store = config.get("store") or str(Path(spec).with_name("fedback.db"))
-        if store != "none":
-            store = absolute({"store": store}, "store")
         return RunSettings(
             spec=spec,
             set=overrides(config.get("set", "")),
-            store=store,
+            store=None if store == "none" else absolute({"store": store}, "store"),
             resume=whole(config, "resume", 0, 0) or None,
             wait=seconds(config, "wait", 120.0),
             deadline=seconds(config, "deadline", 600.0),
@@ -73,7 +76,7 @@ class NodeSettings:
     """
 
     spec: str
-    set: tuple[str, ...]
+    set: tuple[tuple[str, str], ...]
     clients: tuple[int, ...] | None
     partition: tuple[int, int] | None
     observe: str | None
@@ -113,7 +116,7 @@ def client_list(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(part) for part in parts}))
 
 
-def overrides(text: str) -> tuple[str, ...]:
+def overrides(text: str) -> tuple[tuple[str, str], ...]:
     """`key=value; key=value` in parts; a semicolon inside quotes separates nothing."""
     parts, quote = [""], None
     for character in text:
@@ -123,11 +126,25 @@ def overrides(text: str) -> tuple[str, ...]:
         if character in "\"'" and quote in (None, character):
             quote = None if quote else character
         parts[-1] += character
-    parts = tuple(part.strip() for part in parts if part.strip())
-    for part in parts:
-        if "=" not in part:
+    pairs = []
+    for part in filter(None, map(str.strip, parts)):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
             raise BadSetting(f"run config: set has {part!r}; give key=value; key=value")
-    return parts
+        pairs.append((key, value))
+    return tuple(pairs)
+
+
+def values(overrides: tuple[tuple[str, str], ...]) -> dict:
+    """Overrides as TOML values; a bare word is a string, as of `--set`."""
+
+    def value(text: str):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            return text
+
+    return {key: value(text) for key, text in overrides}
 
 
 def absolute(config, key: str, where: str = "run") -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fedback
 
-from .settings import BadSetting, NodeSettings
+from .settings import BadSetting, NodeSettings, values
 
 
 def load(settings: NodeSettings):
@@ -26,7 +26,7 @@ def load(settings: NodeSettings):
 @lru_cache(maxsize=64)
 def build(settings: NodeSettings, _changed: int):
     """The same, from the spec."""
-    options = {"set": list(settings.set)}
+    options = {"set": values(settings.set)}
     if settings.observe is not None:
         options["observe"] = function(settings.observe)
     if settings.clients is not None:
