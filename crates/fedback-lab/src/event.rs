@@ -1,7 +1,7 @@
 //! What the runner tells, and who listens.
 
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::Outline;
 
 /// Something that happened in a run.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub enum Event<'a> {
     /// The run begins, or goes on, after `round` rounds.
     Started {
         /// The plan.
-        plan: &'a Plan,
+        plan: &'a Outline,
         /// Rounds closed before.
         round: u64,
     },

@@ -8,8 +8,8 @@ use fedback_core::stream::STREAM_FORMAT;
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink, State};
 use crate::outcome::{Curve, Outcome};
-use crate::plan::Plan;
-use crate::runner::{self, Resume};
+use crate::plan::{Built, Outline, Plan};
+use crate::runner::{self, Resume, Runnable};
 use crate::spec::{Document, Point, Spec};
 use crate::store::{
     self, Checkpoint, FailedRepetition, NewRun, Record, RunId, RunState, Store, StoreError,
@@ -41,7 +41,7 @@ impl Experiment {
 }
 
 /// Records a plan before its round 0.
-pub fn begin(store: &Store, plan: &Plan) -> Result<RunId, Error> {
+pub fn begin(store: &Store, plan: &Outline) -> Result<RunId, Error> {
     let run = NewRun {
         name: plan.spec.name.clone(),
         spec: plan.spec.canonical(),
@@ -58,7 +58,7 @@ pub fn begin(store: &Store, plan: &Plan) -> Result<RunId, Error> {
 
 /// Runs a plan and records it under `id`.
 pub fn run_recorded(
-    plan: &Plan,
+    plan: &impl Runnable,
     store: &Store,
     id: RunId,
     resume: Option<Resume>,
@@ -71,7 +71,7 @@ pub fn run_recorded(
 
 /// Runs a plan without recording it.
 pub fn run_unrecorded(
-    plan: &Plan,
+    plan: &impl Runnable,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
@@ -125,7 +125,7 @@ pub struct Reopened {
     /// What the store has of it.
     pub stored: StoredRun,
     /// Its plan, built again and found to be the same.
-    pub plan: Plan,
+    pub plan: Built,
 }
 
 /// Builds the plan of a stored run again. Refused where the data or the program changed, since the
@@ -135,7 +135,7 @@ pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
     let origin = format!("run {id}");
     let spec = Spec::from_canonical(&stored.run.spec)
         .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
-    let plan = Plan::new(
+    let mut plan = Built::new(
         Point { set: toml::Table::new(), spec },
         Path::new(&stored.run.directory),
         &origin,
@@ -153,10 +153,25 @@ pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
         };
         return Err(Error::input(origin, why));
     }
-    Ok(Reopened { stored, plan: Plan { set, ..plan } })
+    plan.set = set;
+    Ok(Reopened { stored, plan })
 }
 
 impl Reopened {
+    /// The plan of a problem that is built in; refused where only Python or sites know it.
+    pub fn whole(&self) -> Result<&Plan, Error> {
+        self.plan.whole().ok_or_else(|| {
+            let why = "a part of its problem is a function or a real site; go on with it from \
+                       Python or on Flower";
+            Error::input(format!("run {}", self.stored.id), why)
+        })
+    }
+
+    /// Exact expectations, where mathematics allows.
+    pub fn exact(&self) -> Option<Outcome> {
+        self.plan.whole().and_then(|plan| crate::exact::exact(plan).ok())
+    }
+
     /// Where the run goes on.
     pub fn resume(&self) -> Option<Resume> {
         let checkpoint = self.stored.checkpoint.as_ref()?;

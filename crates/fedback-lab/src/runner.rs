@@ -4,19 +4,19 @@
 //! whichever comes first; between slices the runner looks at the clock and at the stop flag. Where
 //! a slice ends changes no bit of the result.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
+use fedback_core::federation::Federation;
+use fedback_core::protocol::Round;
+use fedback_engine::algorithm::Work;
 use fedback_engine::simulate::Simulation;
-use fedback_theory::limit::RoundMap;
 
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink, State};
-use crate::measure::Recorder;
+use crate::measure::{Exactly, Judge, Recorder};
 use crate::outcome::{Curve, Outcome};
-use crate::plan::Plan;
+use crate::plan::{Outline, Plan};
 use crate::store::Record;
 
 /// How long a slice should take: short enough for a lively display and a prompt stop.
@@ -33,13 +33,43 @@ pub struct Resume {
     pub records: Vec<Record>,
 }
 
+/// Something that can be run in memory: an outline, who works, and who judges.
+pub trait Runnable {
+    /// Who works.
+    type Work: Work;
+    /// Everything else about the run.
+    fn outline(&self) -> &Outline;
+    /// Who works.
+    fn work(&self) -> &Self::Work;
+    /// Who judges the models.
+    fn judge(&self) -> Box<dyn Judge + '_>;
+}
+
+impl Runnable for Plan {
+    type Work = Federation;
+
+    fn outline(&self) -> &Outline {
+        self
+    }
+
+    fn work(&self) -> &Federation {
+        &self.federation
+    }
+
+    fn judge(&self) -> Box<dyn Judge + '_> {
+        Box::new(Exactly::new(self))
+    }
+}
+
 /// Runs a plan to its end, from the beginning or from where it was left.
 pub fn run(
-    plan: &Plan,
+    runnable: &impl Runnable,
     resume: Option<Resume>,
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
+    let plan = runnable.outline();
+    let judge = runnable.judge();
     let resumed_from = resume.as_ref().map(|resume| resume.state.round);
     let repetitions = plan.spec.repetitions.0 as usize;
     let (state, records) = match resume {
@@ -49,12 +79,12 @@ pub fn run(
             (State { round: 0, thetas, failed: Vec::new(), seconds: 0.0 }, Vec::new())
         }
     };
-    let recorder = Recorder::new(plan);
+    let recorder = Recorder::new(plan, &*judge);
     let mut curve = Curve::new(plan, recorder.columns());
     for record in &records {
         curve.add(record.round, &record.values);
     }
-    let mut running = Running::new(plan, &state);
+    let mut running = Running::new(runnable, &state);
     running.tell(sinks, &Event::Started { plan, round: state.round })?;
     if records.is_empty() {
         running.record(&recorder, &mut curve, sinks)?;
@@ -68,23 +98,23 @@ pub fn run(
     Ok(Outcome::of_run(plan, curve, &running.state(), ending, resumed_from))
 }
 
-struct Running<'a> {
-    plan: &'a Plan,
-    simulation: Simulation<'a, fedback_core::federation::Federation>,
+struct Running<'a, W> {
+    plan: &'a Outline,
+    simulation: Simulation<'a, W>,
     began: Instant,
     seconds_before: f64,
     last_checkpoint: Instant,
     slice: u64,
 }
 
-impl<'a> Running<'a> {
-    fn new(plan: &'a Plan, state: &State) -> Self {
-        let weights: Arc<[f64]> = plan.federation.weights.clone();
+impl<'a, W: Work> Running<'a, W> {
+    fn new(runnable: &'a impl Runnable<Work = W>, state: &State) -> Self {
+        let plan = runnable.outline();
         let failed: Vec<_> = state.failed.iter().map(|&(n, round)| (n, Round(round))).collect();
         let simulation = Simulation::new(
-            &plan.federation,
+            runnable.work(),
             plan.protocol,
-            weights,
+            plan.weights.clone(),
             plan.seed(),
             Round(state.round),
             &state.thetas,
@@ -143,7 +173,7 @@ impl<'a> Running<'a> {
         }
         match self.state().failed.as_slice() {
             [] => Ok(Ending::Done),
-            failed => Ok(Ending::Failed(explain_failure(self.plan, failed))),
+            failed => Ok(Ending::Failed(explain_failure(recorder, failed))),
         }
     }
 
@@ -176,7 +206,8 @@ impl<'a> Running<'a> {
         sinks: &mut [&mut dyn Sink],
     ) -> Result<(), Error> {
         let round = self.simulation.round().0;
-        let values = recorder.record(&self.simulation);
+        let failed = |error| Error::Failed(format!("round {round}: {error}"));
+        let values = recorder.record(&self.simulation).map_err(failed)?;
         let repetitions = self.plan.spec.repetitions.0 as usize;
         for (place, value) in values.iter().enumerate() {
             if !value.is_finite() {
@@ -196,7 +227,7 @@ impl<'a> Running<'a> {
 }
 
 /// Which repetitions stopped being finite, when, and the likely cause.
-fn explain_failure(plan: &Plan, failed: &[(u64, u64)]) -> String {
+fn explain_failure(recorder: &Recorder<'_>, failed: &[(u64, u64)]) -> String {
     let (repetition, round) =
         failed.iter().copied().min_by_key(|&(n, round)| (round, n)).unwrap_or_default();
     let others = match failed.len() - 1 {
@@ -204,41 +235,6 @@ fn explain_failure(plan: &Plan, failed: &[(u64, u64)]) -> String {
         1 => " (and one more repetition later)".into(),
         more => format!(" (and {more} more repetitions then or later)"),
     };
-    let cause = likely_cause(plan, Round(round.saturating_sub(1)));
+    let cause = recorder.judge.likely_cause(Round(round.saturating_sub(1)));
     format!("repetition {repetition} stopped being finite in round {round}{others}; {cause}")
-}
-
-/// The step size against the stability limit, or what else can make a run blow up.
-fn likely_cause(plan: &Plan, round: Round) -> String {
-    let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let Some(map) = RoundMap::new(&plan.federation, &plan.protocol, place) else {
-        return "likely cause: steps too large or a response too strong; try smaller steps".into();
-    };
-    let first = plan.protocol.step_size.at(Step(0));
-    let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
-    match map.largest_step() {
-        None => {
-            "likely cause: no step size is small enough, the average response is stronger than \
-                 the loss (`fedback solve` says more)"
-                .into()
-        }
-        Some(limit) if first > limit => format!(
-            "likely cause: the step size, {first} at the start and {now} then, is above \
-             about {limit:.4}, the largest with which an average round shrinks errors; choose \
-             algorithm.step_size below it"
-        ),
-        Some(_)
-            if plan.protocol.aggregate == Aggregate::Iterates
-                && matches!(plan.protocol.scheme, Scheme::WithoutReplacement { .. }) =>
-        {
-            "likely cause: coefficients that do not sum to one rescale the model at random; use \
-             aggregate = \"deltas\""
-                .into()
-        }
-        Some(limit) => format!(
-            "the step size, {first} at the start, is below the limit of an average round, \
-             {limit:.4}; likely cause: the variance of cohorts or batches, or a start too far out: \
-             try smaller steps or a larger cohort"
-        ),
-    }
 }

@@ -1,6 +1,7 @@
 //! What a client does with an order. One file an algorithm.
 
 mod p_fedavg;
+pub mod plain;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Deploy, Protocol, Round};

@@ -7,12 +7,13 @@ use fedback_core::base::{
 };
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
+use fedback_core::response::Shift;
 use fedback_core::stream::Seed;
 use sha2::{Digest, Sha256};
 
-use super::{MOST_NUMBERS, response};
+use super::{MOST_NUMBERS, Shape, response};
 use crate::credit;
-use crate::draw::{self, Shape};
+use crate::draw;
 use crate::spec::{
     self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Source, Spec, Weights,
 };
@@ -32,22 +33,93 @@ pub(super) struct BuiltProblem {
 pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyError> {
     let problem = &spec.problem;
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
-    let loss = match &problem.loss {
-        spec::Loss::Mean => Loss::Mean,
-        spec::Loss::Squared(penalty) => Loss::Squared { l2: penalty.l2.0 },
-        spec::Loss::Logistic(penalty) => Loss::Logistic { l2: penalty.l2.0 },
-    };
+    // Data under a custom loss are built as under the one that asks least of them.
+    let loss = loss(&problem.loss).unwrap_or(Loss::Mean);
+    if problem.stable_point.is_some() && problem.custom_part().is_none() {
+        let why = "the stable point of a problem that is built in is solved for: leave it out";
+        return Err(KeyError::new("problem.stable_point", why));
+    }
     let (base, weights, data) = match &problem.base {
         spec::Base::Gaussian(gaussian) => {
             let (base, weights) = build_gaussian(problem, gaussian, loss, seed)?;
             (base, weights, Vec::new())
         }
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
+        spec::Base::Custom(_) => {
+            return Err(KeyError::new("problem.base.kind", "\"custom\" is not built in"));
+        }
     };
     let response = response::build(problem, &base, &weights, seed)?;
     let mut federation = Federation { weights: weights.into(), base, response, loss };
     response::rebase(problem, &mut federation)?;
     Ok(BuiltProblem { federation, data })
+}
+
+/// The loss, where it is built in.
+pub(super) fn loss(loss: &spec::Loss) -> Option<Loss> {
+    match loss {
+        spec::Loss::Mean => Some(Loss::Mean),
+        spec::Loss::Squared(penalty) => Some(Loss::Squared { l2: penalty.l2.0 }),
+        spec::Loss::Logistic(penalty) => Some(Loss::Logistic { l2: penalty.l2.0 }),
+        spec::Loss::Custom => None,
+    }
+}
+
+/// Checks and builds a `[problem]` of which a part is custom.
+pub(super) fn build_custom(
+    spec: &Spec,
+    directory: &Path,
+) -> Result<(Option<(Base, Shift)>, Shape), KeyError> {
+    let problem = &spec.problem;
+    let (population, shape) = match &problem.base {
+        spec::Base::Custom(base) => (None, custom_shape(spec, base)?),
+        _ => {
+            let BuiltProblem { federation, data } = build(spec, directory)?;
+            let shape = Shape::of(&federation, data);
+            (Some((federation.base, federation.response)), shape)
+        }
+    };
+    match &problem.stable_point {
+        Some(point) if point.len() != shape.dim => Err(KeyError::new(
+            "problem.stable_point",
+            format!("the list has {} entries; θ has {} coordinates", point.len(), shape.dim),
+        )),
+        _ => Ok((population, shape)),
+    }
+}
+
+fn custom_shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
+    let problem = &spec.problem;
+    if problem.response != spec::Response::None {
+        let why = "the observations of a custom base react in their own way: leave response out";
+        return Err(KeyError::new("problem.response", why));
+    }
+    if base.intercept && matches!(problem.loss, spec::Loss::Mean | spec::Loss::Custom) {
+        let why = "only the losses squared and logistic have an intercept; leave it out";
+        return Err(KeyError::new("problem.base.intercept", why));
+    }
+    if base.intercept && base.dim.0 == 1 {
+        let why = "found 1, which is the intercept alone; θ has a coordinate a feature besides";
+        return Err(KeyError::new("problem.base.dim", why));
+    }
+    let from_weights = match &problem.weights {
+        Some(Weights::List(weights)) => Some(weights.len() as u64),
+        _ => None,
+    };
+    let clients = problem.clients.map(|clients| clients.0).or(from_weights);
+    let clients =
+        clients.filter(|clients| (1..=MOST_CLIENTS).contains(clients)).ok_or_else(|| {
+            let why = format!("needed with a custom base: a number from 1 to {MOST_CLIENTS}");
+            KeyError::new("problem.clients", why)
+        })?;
+    let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
+    Ok(Shape {
+        weights: build_weights(problem, clients as usize, None, seed)?.into(),
+        dim: base.dim.0 as usize,
+        client_names: None,
+        coordinates: None,
+        data: Vec::new(),
+    })
 }
 
 fn build_gaussian(
@@ -70,7 +142,7 @@ fn build_gaussian(
     }
     let weights = build_weights(problem, clients, None, seed)?;
     let dim = gaussian.dim.0 as usize;
-    let shape = Shape { weights: &weights, dim, seed };
+    let shape = draw::Shape { weights: &weights, dim, seed };
     let mean = shape
         .means(&gaussian.mean)
         .map_err(|message| KeyError::new("problem.base.mean", message))?;
