@@ -60,6 +60,8 @@ kind = "table"
 path = "people.csv"
 label = "default"
 partition = { column = "bank" }
+standardize = true
+intercept = true
 
 [problem.response]
 kind = "best-response"
