@@ -10,8 +10,6 @@ from flwr.app import Message
 from fedback.flower import client_app, transport
 from fedback.flower.messages import Answer, BadMessage, Order, Refusal, Update, decode, encode
 from fedback.flower.roster import Refused
-from fedback.flower.settings import RunSettings
-from fedback.flower.server_app import federate
 from fedback.flower.transport import Transport
 
 from loopback import Loopback
@@ -351,10 +349,3 @@ def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
     assert reason.endswith("ValueError at the site; the node's log has the traceback")
     assert not any(b"age 43" in str(m.content).encode() for m in loop.seen)
     assert "age 43" in caplog.text
-
-
-def test_a_whole_run_has_the_bits_of_the_one_in_memory(spec, tmp_path):
-    settings = RunSettings.read({"spec": spec, "store": str(tmp_path / "run.db"), "deadline": 5.0})
-    run = federate(grid(spec), settings)
-    alone = fedback.run(spec)
-    assert np.asarray(run.final_theta).tobytes() == np.asarray(alone.final_theta).tobytes()
