@@ -1,11 +1,12 @@
 """A site that keeps its observations in a PostgreSQL of its own.
 
-`schema.sql` has two tables. `deployment` gets a row when a model is deployed: whatever serves the model
-reads its newest. `outcome` gets a row when something is observed: whatever sees the world writes them.
-A round's order comes with the model to deploy; the observations of that round are those made since.
+`schema.sql` has two tables. `deployment` gets a row when a model is deployed: whatever serves the
+model reads its newest. `outcome` gets a row when something is observed: whatever sees the world
+writes them. A round's order comes with the model to deploy; the observations of that round are
+those made since.
 
-SITE_DATABASE is the database as libpq wants it, SITE_PATIENCE the seconds to wait until enough has been
-observed (an hour where it is not set; the round's deadline has to be longer).
+SITE_DATABASE is the database as libpq wants it, SITE_PATIENCE the seconds to wait until enough
+has been observed (an hour where it is not set; the round's deadline has to be longer).
 
     flower-supernode … --node-config 'clients="1" observe="/srv/postgres_site.py:observe"'
 """

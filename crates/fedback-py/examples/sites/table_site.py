@@ -1,8 +1,8 @@
 """A site whose people are simulated on its own table.
 
 The table is a CSV file with the columns utilisation, lines and default (0 or 1), named by the
-environment variable SITE_TABLE. People see the model that is deployed and lower what it holds against
-them: x <- x - 0.3 theta, whatever their row was.
+environment variable SITE_TABLE. People see the model that is deployed and lower what it holds
+against them: x <- x - 0.3 theta, whatever their row was.
 
     flower-supernode … --node-config 'clients="0" observe="/srv/table_site.py:observe"'
 """

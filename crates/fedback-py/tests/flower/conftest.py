@@ -22,7 +22,8 @@ def deployment(tmp_path_factory):
 
     federation = Deployment(tmp_path_factory.mktemp("deployment"))
     federation.nodes = [
-        federation.node(f"node-{place}", f"partition-id={place} num-partitions=3") for place in range(3)
+        federation.node(f"node-{place}", f"partition-id={place} num-partitions=3")
+        for place in range(3)
     ]
     yield federation
     federation.end()

@@ -1,8 +1,8 @@
 """A Flower federation on loopback, started and ended by a test.
 
-Everything runs in a folder of its own, on free ports; the end kills each process that was started here,
-and what it has started, by its id. Nothing sleeps to wait for anything: a process is ready when its port
-answers or its log says so.
+Everything runs in a folder of its own, on free ports; the end kills each process that was started
+here, and what it has started, by its id. Nothing sleeps to wait for anything: a process is ready
+when its port answers or its log says so.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class Process:
         self._process.wait(30)
 
     def kill(self) -> None:
-        """Ends it and what it has started, without asking; Flower's children have sessions of their own."""
+        """Ends it and what it has started, without asking; Flower's children have sessions of
+        their own."""
         for pid in [self.pid, *descendants(self.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -126,7 +127,9 @@ def descendants(ancestor: int) -> list[int]:
 class Deployment:
     """A SuperLink, and SuperNodes that come and go."""
 
-    def __init__(self, folder: Path, *, name: str = "test", simulation: bool = False, tls: Path | None = None):
+    def __init__(
+        self, folder: Path, *, name: str = "test", simulation: bool = False, tls: Path | None = None
+    ):
         self.folder = folder
         self.name = name
         self.tls = tls
@@ -159,7 +162,10 @@ class Deployment:
         if self.tls:
             return True
         try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).status == 200
+            return (
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).status
+                == 200
+            )
         except OSError:
             return False
 
@@ -183,7 +189,15 @@ class Deployment:
 
     def submit(self, name: str, *, app: Path = APP, federation: str = "", **config) -> Process:
         """Starts `flwr run`, whose log is the server's."""
-        command = ["flwr", "run", str(app), self.name, "--stream", "--run-config", run_config(config)]
+        command = [
+            "flwr",
+            "run",
+            str(app),
+            self.name,
+            "--stream",
+            "--run-config",
+            run_config(config),
+        ]
         if federation:
             command += ["--federation-config", federation]
         return self.start(f"run-{name}", command)
@@ -238,7 +252,15 @@ class Simulation:
 
     def run(self, name: str, *, nodes: int = 3, seconds: float = 180, **config) -> str:
         """`flwr run`, to the end; the server's log."""
-        command = ["flwr", "run", str(APP), "simulation", "--stream", "--run-config", run_config(config)]
+        command = [
+            "flwr",
+            "run",
+            str(APP),
+            "simulation",
+            "--stream",
+            "--run-config",
+            run_config(config),
+        ]
         command += ["--federation-config", f"num_supernodes={nodes} client_resources_num_cpus=1"]
         process = Process(command, self.folder / f"run-{name}.log", self.env)
         try:

@@ -1,7 +1,8 @@
-"""A grid without Flower's processes: messages go through Flower's own serialisation to the ClientApp.
+"""A grid without Flower's processes: messages go through Flower's own serialisation to the
+ClientApp.
 
-Faults can be told: a node that is dead (never answers), one that answers with what a test wants, and
-nodes that come and go.
+Faults can be told: a node that is dead (never answers), one that answers with what a test wants,
+and nodes that come and go.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from uuid import uuid4
 
+from fedback.flower.client_app import app
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
-
 from flwr.supercore.task_identity import TaskIdentity
-
-from fedback.flower.client_app import app
 
 # Flower fills in who sends from the process it runs an app in.
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
@@ -35,7 +34,9 @@ class Loopback:
 
     def get_nodes(self):
         return [
-            SimpleNamespace(node_id=node, name=f"site-{node}", last_activated_at=self.activated[node])
+            SimpleNamespace(
+                node_id=node, name=f"site-{node}", last_activated_at=self.activated[node]
+            )
             for node in self.nodes
         ]
 

@@ -13,7 +13,9 @@ from deployment import free_port
 
 def programs() -> Path:
     """Where PostgreSQL's programs are."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3])
+    )
     path = str(found[-1]) if found else shutil.which("initdb")
     assert path, "PostgreSQL is missing; install the package postgresql"
     return Path(path).parent
@@ -30,7 +32,9 @@ class Postgres:
             # The server refuses to be run by root.
             shutil.chown(self.folder, "postgres")
         data = self.folder / "data"
-        self._run("initdb", "-D", data, "-U", "site", "--auth=trust", "--no-sync", "--encoding=UTF8")
+        self._run(
+            "initdb", "-D", data, "-U", "site", "--auth=trust", "--no-sync", "--encoding=UTF8"
+        )
         settings = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c fsync=off"
         self._run("pg_ctl", "-D", data, "-w", "-l", self.folder / "log", "-o", settings, "start")
 
@@ -38,7 +42,9 @@ class Postgres:
         command = [str(programs() / program), *map(str, arguments)]
         if os.geteuid() == 0:
             command = ["runuser", "-u", "postgres", "--", *command]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def end(self) -> None:

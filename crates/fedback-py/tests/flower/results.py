@@ -7,7 +7,8 @@ import fedback
 
 
 def result(path: Path) -> dict:
-    """The numbers of a result written by the app. JSON has enough digits to read the same bits back."""
+    """The numbers of a result written by the app. JSON has enough digits to read the same bits
+    back."""
     return numbers(json.loads(path.read_text()))
 
 
@@ -19,4 +20,6 @@ def in_memory(spec: Path, **options) -> dict:
 def numbers(found: dict) -> dict:
     """Without what a clock or a store has put in."""
     found = json.loads(json.dumps(found))
-    return {key: value for key, value in found.items() if key not in ("seconds", "resumed_from", "id")}
+    return {
+        key: value for key, value in found.items() if key not in ("seconds", "resumed_from", "id")
+    }

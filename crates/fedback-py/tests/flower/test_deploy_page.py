@@ -31,7 +31,12 @@ def test_what_the_page_says_works(tmp_path):
     env = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "FEDBACK": str(ROOT)}
     text = script(PAGE.read_text(), port)
     started = subprocess.Popen(
-        ["bash", "-c", text], cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ["bash", "-c", text],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
         printed, _ = started.communicate(timeout=180)
@@ -46,7 +51,11 @@ def test_what_the_page_says_works(tmp_path):
 def end(folder: Path, shell: int) -> None:
     """Kills what the page's last command has not."""
     pids = [int(path.read_text()) for path in folder.glob("*.pid")]
-    for pid in [shell, *pids, *(child for parent in [shell, *pids] for child in descendants(parent))]:
+    for pid in [
+        shell,
+        *pids,
+        *(child for parent in [shell, *pids] for child in descendants(parent)),
+    ]:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -8,25 +8,32 @@ from pathlib import Path
 
 import flwr.proto.message_pb2 as proto
 import numpy as np
-from flwr.common.serde import message_from_proto
-
+from deployment import until
 from fedback.flower import messages
 from fedback.flower.messages import decode
-
-from deployment import until
+from flwr.common.serde import message_from_proto
 from results import in_memory, result
 from specs import TABLE
 
 PROBE = Path(__file__).parent / "probe-app"
 
 
-def test_a_run_has_the_bits_of_the_one_in_memory_and_sends_nothing_else(deployment, place, tmp_path, reference):
+def test_a_run_has_the_bits_of_the_one_in_memory_and_sends_nothing_else(
+    deployment, place, tmp_path, reference
+):
     spec, traffic = place("table"), tmp_path / "messages.txt"
-    log = deployment.run("table", app=PROBE, spec=spec, json=tmp_path / "result.json", messages=traffic)
+    log = deployment.run(
+        "table", app=PROBE, spec=spec, json=tmp_path / "result.json", messages=traffic
+    )
     assert "fedback: done" in log, log
     assert result(tmp_path / "result.json") == in_memory(spec)
-    allowed = set(re.findall(r"^\| `([a-z-]+)` \| (?:text|count|array)", reference("flower.md"), re.MULTILINE))
-    passed = [(way, bytes.fromhex(message)) for way, message in map(str.split, traffic.read_text().splitlines())]
+    allowed = set(
+        re.findall(r"^\| `([a-z-]+)` \| (?:text|count|array)", reference("flower.md"), re.MULTILINE)
+    )
+    passed = [
+        (way, bytes.fromhex(message))
+        for way, message in map(str.split, traffic.read_text().splitlines())
+    ]
     kinds = {"up": set(), "down": set()}
     for way, raw in passed:
         message = message_from_proto(proto.Message.FromString(raw))
@@ -34,7 +41,9 @@ def test_a_run_has_the_bits_of_the_one_in_memory_and_sends_nothing_else(deployme
         assert fields <= allowed, fields - allowed
         assert type(decode(message.content)) in messages.KINDS.values()
         kinds[way].add(message.content["text"]["kind"])
-        assert not any(number in raw for number in cells(TABLE)), "a cell of the table is in a message"
+        assert not any(number in raw for number in cells(TABLE)), (
+            "a cell of the table is in a message"
+        )
     assert kinds == {"down": {"question", "order"}, "up": {"answer", "update"}}
     rounds = 2
     assert len(passed) == 2 * len(deployment.nodes) * (1 + rounds)
@@ -67,7 +76,9 @@ def test_a_node_with_another_plan_is_refused_by_name(deployment, place, tmp_path
     spec, other = place("gaussian"), place("full")
     # The node's own copy goes before the run config's.
     deployment.nodes[1].stop()
-    deployment.nodes[1] = deployment.node("other-plan", f'partition-id=1 num-partitions=3 spec="{other}"')
+    deployment.nodes[1] = deployment.node(
+        "other-plan", f'partition-id=1 num-partitions=3 spec="{other}"'
+    )
     log = deployment.run("other", spec=spec)
     assert re.search(r"client 1, 4: held by no node.* node \d+ was refused: its plan is", log), log
     assert "fedback: done" not in log
@@ -87,7 +98,9 @@ def test_a_server_killed_with_minus_nine_is_resumed_to_the_same_bits(deployment,
     run.kill()
 
 
-def test_a_node_killed_in_a_round_comes_back_and_the_round_is_asked_again(deployment, place, tmp_path):
+def test_a_node_killed_in_a_round_comes_back_and_the_round_is_asked_again(
+    deployment, place, tmp_path
+):
     spec = place("full")
     run = deployment.submit("lost", spec=spec, deadline=12.0, json=tmp_path / "result.json")
     deployment.reach(run, deployment.nodes[2], 1)

@@ -4,11 +4,19 @@ import struct
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-
 from fedback.flower import messages
-from fedback.flower.messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
+from fedback.flower.messages import (
+    Answer,
+    BadMessage,
+    Order,
+    Question,
+    Refusal,
+    Update,
+    decode,
+    encode,
+)
+from flwr.app import Array, ConfigRecord, MetricRecord
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 
 
 def order(**changes):
@@ -38,7 +46,9 @@ def update(**changes):
 
 
 def answer(**changes):
-    fields = dict(version="1", plan_hash="ab", federation=5, dim=2, clients=np.array([0, 4], dtype=np.uint32))
+    fields = dict(
+        version="1", plan_hash="ab", federation=5, dim=2, clients=np.array([0, 4], dtype=np.uint32)
+    )
     return Answer(**(fields | changes))
 
 
@@ -100,18 +110,28 @@ BAD = {
     "a count below zero": lambda r: r["count"].update(round=-1),
     "a list of counts": lambda r: r["count"].update(round=[1, 2]),
     "a text that is bytes": lambda r: r["text"].update(version=b"1"),
-    "an array of another dtype": lambda r: r["array"].update(theta=Array("<f4", (2, 2), "little-endian", bytes(16))),
+    "an array of another dtype": lambda r: r["array"].update(
+        theta=Array("<f4", (2, 2), "little-endian", bytes(16))
+    ),
     "a pickled array": lambda r: r["array"].update(theta=Array(np.ones((2, 2)))),
     "bytes that do not fill the shape": lambda r: r["array"].update(
         theta=Array("<f8", (2, 2), "little-endian", bytes(31))
     ),
-    "another number of axes": lambda r: r["array"].update(theta=Array("<f8", (4,), "little-endian", bytes(32))),
-    "a shape below zero": lambda r: r["array"].update(theta=Array("<f8", (-2, -2), "little-endian", bytes(32))),
+    "another number of axes": lambda r: r["array"].update(
+        theta=Array("<f8", (4,), "little-endian", bytes(32))
+    ),
+    "a shape below zero": lambda r: r["array"].update(
+        theta=Array("<f8", (-2, -2), "little-endian", bytes(32))
+    ),
     "two stream keys": lambda r: r["array"].update(
         {"stream-key": Array("<u8", (2,), "little-endian", bytes(16))}
     ),
-    "pairs that do not match": lambda r: r["array"].update(clients=Array("<u4", (1,), "little-endian", bytes(4))),
-    "a pair twice": lambda r: r["array"].update(clients=Array("<u4", (3,), "little-endian", bytes(12))),
+    "pairs that do not match": lambda r: r["array"].update(
+        clients=Array("<u4", (1,), "little-endian", bytes(4))
+    ),
+    "a pair twice": lambda r: r["array"].update(
+        clients=Array("<u4", (3,), "little-endian", bytes(12))
+    ),
     "a repetition without a model": lambda r: r["array"].update(
         theta=Array("<f8", (1, 2), "little-endian", bytes(16))
     ),

@@ -1,11 +1,10 @@
-"""Whole runs over the app, without Flower's processes: every kind of spec has the bits of a run in memory."""
+"""Whole runs over the app, without Flower's processes: every kind of spec has the bits of a run
+in memory."""
 
 import fedback
 import pytest
-
 from fedback.flower.server_app import federate
 from fedback.flower.settings import RunSettings, overrides, values
-
 from loopback import Loopback
 from results import in_memory, numbers
 
@@ -50,7 +49,10 @@ def test_a_run_has_the_bits_of_the_one_in_memory(place, name):
 
 def test_nodes_do_not_matter(place):
     spec = place("gaussian")
-    found = [numbers(federate(grid(spec, "", nodes), settings(spec, store="none")).to_dict()) for nodes in (1, 3, 5)]
+    found = [
+        numbers(federate(grid(spec, "", nodes), settings(spec, store="none")).to_dict())
+        for nodes in (1, 3, 5)
+    ]
     assert found[0] == found[1] == found[2]
 
 
@@ -83,7 +85,9 @@ def test_too_few_clients_end_the_run_and_it_says_so(place):
     spec = place("full")
     short = grid(spec, "")
     short.answers[2] = lambda message, context: (
-        "the disk is full" if message.metadata.message_type == "train" else short_app(message, context)
+        "the disk is full"
+        if message.metadata.message_type == "train"
+        else short_app(message, context)
     )
     with pytest.raises(fedback.RunError, match="the disk is full"):
         federate(short, settings(spec, minimum=5, attempts=0))

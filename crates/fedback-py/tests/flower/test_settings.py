@@ -1,7 +1,6 @@
 """Run and node configs."""
 
 import pytest
-
 from fedback.flower.settings import BadSetting, NodeSettings, RunSettings, overrides, values
 
 RUN = {"spec": "/a/spec.toml", "set": "", "store": "", "resume": 0, "json": ""}
@@ -10,7 +9,12 @@ RUN = {"spec": "/a/spec.toml", "set": "", "store": "", "resume": 0, "json": ""}
 def test_defaults():
     settings = RunSettings.read(RUN)
     assert settings.store == "/a/fedback.db" and settings.resume is None and settings.json is None
-    assert (settings.wait, settings.deadline, settings.minimum, settings.attempts) == (120, 600, 1, 1)
+    assert (settings.wait, settings.deadline, settings.minimum, settings.attempts) == (
+        120,
+        600,
+        1,
+        1,
+    )
 
 
 def test_what_the_app_declares_is_what_is_read():
@@ -26,7 +30,11 @@ def test_what_the_app_declares_is_what_is_read():
 
 def test_overrides_are_split_at_semicolons_outside_quotes():
     found = overrides(" rounds=3;algorithm.step_size={ constant = 0.1 } ; algorithm.scheme = full;")
-    assert values(found) == {"rounds": 3, "algorithm.step_size": {"constant": 0.1}, "algorithm.scheme": "full"}
+    assert values(found) == {
+        "rounds": 3,
+        "algorithm.step_size": {"constant": 0.1},
+        "algorithm.scheme": "full",
+    }
     assert values(overrides("name='a;b'; x=\"c';'d\"")) == {"name": "a;b", "x": "c';'d"}
     assert overrides("") == ()
 
@@ -58,6 +66,12 @@ def test_a_node_says_whom_it_holds():
     listed = NodeSettings.read(partition | {"clients": "7, 0,3", "spec": "/b.toml"}, RUN)
     assert listed.clients == (0, 3, 7) and listed.partition is None and listed.spec == "/b.toml"
     assert NodeSettings.read({"clients": 4}, RUN).clients == (4,)
-    for bad in [{}, {"partition-id": 0}, {"partition-id": 3, "num-partitions": 3}, {"clients": "a"}, {"clients": ""}]:
+    for bad in [
+        {},
+        {"partition-id": 0},
+        {"partition-id": 3, "num-partitions": 3},
+        {"clients": "a"},
+        {"clients": ""},
+    ]:
         with pytest.raises(BadSetting):
             NodeSettings.read(bad, RUN)

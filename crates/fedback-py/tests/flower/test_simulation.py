@@ -1,7 +1,6 @@
 """Flower's simulation engine: the same bits."""
 
 import pytest
-
 from results import in_memory, result
 
 

@@ -1,21 +1,26 @@
 """Sites that observe for real: the examples, in one federation."""
 
 import importlib.util
-import os
 from pathlib import Path
 
 import fedback
 import numpy as np
 import psycopg
 import pytest
-
 from deployment import Deployment
 from postgres import Postgres
 from results import numbers, result
 
 SITES = Path(__file__).parents[2] / "examples/sites"
 
-PEOPLE = "utilisation,lines,default\n0.31,0.4,0\n0.92,0.7,1\n0.11,0.2,0\n0.53,0.5,1\n0.74,0.6,1\n0.45,0.3,0\n"
+PEOPLE = """utilisation,lines,default
+0.31,0.4,0
+0.92,0.7,1
+0.11,0.2,0
+0.53,0.5,1
+0.74,0.6,1
+0.45,0.3,0
+"""
 
 # The world, as far as the second site sees it: as soon as a model is deployed, forty people react.
 WORLD = """
@@ -49,7 +54,9 @@ def anew(server):
     with psycopg.connect(server.database) as database:
         database.execute("drop table if exists outcome, deployment; drop function if exists people")
         database.execute((SITES / "schema.sql").read_text() + WORLD)
-        database.execute("insert into outcome (utilisation, lines, defaulted) values (99, 99, true)")
+        database.execute(
+            "insert into outcome (utilisation, lines, defaulted) values (99, 99, true)"
+        )
 
 
 def test_rows_are_those_collected_since_the_model_was_deployed(postgres, monkeypatch):
@@ -60,7 +67,9 @@ def test_rows_are_those_collected_since_the_model_was_deployed(postgres, monkeyp
     for theta in (np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.0, 0.0])):
         for _ in range(2):  # a round that is asked again deploys nothing anew
             features, labels = observe(theta, 40, np.random.default_rng(1))
-            assert sorted(features[:, 0]) == pytest.approx([k / 40 - 0.3 * theta[0] for k in range(1, 41)])
+            assert sorted(features[:, 0]) == pytest.approx(
+                [k / 40 - 0.3 * theta[0] for k in range(1, 41)]
+            )
             assert labels.sum() == 15
     with psycopg.connect(postgres.database) as database:
         assert database.execute("select count(*) from deployment").fetchone() == (2,)
@@ -76,7 +85,11 @@ def test_two_real_sites_and_a_server_without_data(postgres, tmp_path, monkeypatc
     spec.write_text((SITES / "loans.toml").read_text())
     federation = Deployment(tmp_path / "federation")
     try:
-        federation.node("table", f'clients="0" observe="{SITES}/table_site.py:observe"', env={"SITE_TABLE": str(table)})
+        federation.node(
+            "table",
+            f'clients="0" observe="{SITES}/table_site.py:observe"',
+            env={"SITE_TABLE": str(table)},
+        )
         federation.node(
             "postgres",
             f'clients="1" observe="{SITES}/postgres_site.py:observe"',

@@ -1,17 +1,16 @@
-"""The transport and the ClientApp together, without Flower's processes: what is refused, who is absent."""
+"""The transport and the ClientApp together, without Flower's processes: what is refused, who is
+absent."""
 
 from types import SimpleNamespace
 
 import fedback
 import numpy as np
 import pytest
-from flwr.app import Message
-
 from fedback.flower import client_app, transport
-from fedback.flower.messages import Answer, BadMessage, Order, Refusal, Update, decode, encode
+from fedback.flower.messages import Answer, Order, Update, decode, encode
 from fedback.flower.roster import Refused
 from fedback.flower.transport import Transport
-
+from flwr.app import Message
 from loopback import Loopback
 from specs import GAUSSIAN
 
@@ -69,7 +68,9 @@ def changed(**changes):
         reply = client_app.app(message, context)
         content = decode(reply.content)
         if isinstance(content, Update):
-            content = Update(**(vars(content) | {key: value(content) for key, value in changes.items()}))
+            content = Update(
+                **(vars(content) | {key: value(content) for key, value in changes.items()})
+            )
         return Message(encode(content), reply_to=message)
 
     return answer
@@ -94,7 +95,11 @@ def test_a_node_gets_one_message_a_round(spec):
     run = connect(loop)
     run.ask(order(spec))
     events(run)
-    orders = [m for m in loop.seen if m.metadata.message_type == "train" and m.metadata.dst_node_id in THREE]
+    orders = [
+        m
+        for m in loop.seen
+        if m.metadata.message_type == "train" and m.metadata.dst_node_id in THREE
+    ]
     assert sorted(m.metadata.dst_node_id for m in orders) == [11, 12, 13]
     assert decode(orders[0].content, Order).clients.tolist() == [0, 0, 3]
 
@@ -113,8 +118,14 @@ def test_partitions_hold_clients_by_remainder(spec):
     [
         ({}, "every client: held by no node .waited 0.2 s"),
         ({11: {"clients": "0,3"}}, "client 1, 2, 4: held by no node"),
-        (THREE | {14: {"clients": "2"}}, r"client 2 is held twice: by node 13 \(site-13\) and by node 14"),
-        (THREE | {13: {"clients": "2", "spec": "/nowhere.toml"}}, r"node 13 \(site-13\) was refused.*nowhere"),
+        (
+            THREE | {14: {"clients": "2"}},
+            r"client 2 is held twice: by node 13 \(site-13\) and by node 14",
+        ),
+        (
+            THREE | {13: {"clients": "2", "spec": "/nowhere.toml"}},
+            r"node 13 \(site-13\) was refused.*nowhere",
+        ),
         (THREE | {13: {}}, r"node 13 .* refused: node config: whom does this node hold"),
     ],
 )
@@ -126,10 +137,14 @@ def test_a_federation_that_does_not_add_up_is_refused(spec, nodes, words):
 def test_another_plan_or_version_is_refused_with_the_nodes_name(spec, tmp_path, monkeypatch):
     other = tmp_path / "other.toml"
     other.write_text(GAUSSIAN.replace("seed = 7", "seed = 8"))
-    with pytest.raises(Refused, match=r"node 12 \(site-12\) was refused: its plan is [0-9a-f]{12}, the server's"):
+    with pytest.raises(
+        Refused, match=r"node 12 \(site-12\) was refused: its plan is [0-9a-f]{12}, the server's"
+    ):
         connect(grid(spec, THREE | {12: {"clients": "1,4", "spec": str(other)}})).ask(order(spec))
     run = Transport(grid(spec), "0.0.0", 0.2, 0.2)
-    with pytest.raises(Refused, match=f"node 11 .* it runs fedback {fedback.__version__}, the server 0.0.0"):
+    with pytest.raises(
+        Refused, match=f"node 11 .* it runs fedback {fedback.__version__}, the server 0.0.0"
+    ):
         run.ask(order(spec))
 
 
@@ -147,7 +162,9 @@ def test_a_site_refuses_an_order_that_is_not_its_own(spec):
     run.ask(order(spec))
     events(run)
     run.ask(order(spec, round=1, plan_hash="f" * 64))
-    assert all("the order is of plan ffffffffffff" in reason for reason in absent(events(run)).values())
+    assert all(
+        "the order is of plan ffffffffffff" in reason for reason in absent(events(run)).values()
+    )
 
 
 def test_a_dead_node_is_late_and_the_others_count(spec):

@@ -1,7 +1,8 @@
 """The ClientApp: a node answers whom it holds, and works when told to.
 
-Whatever goes wrong at a site stays there. The reply to a question or an order that cannot be met is a
-[`Refusal`] with a sentence of ours; the traceback, which may quote a row, goes to the node's own log.
+Whatever goes wrong at a site stays there. The reply to a question or an order that cannot be met
+is a [`Refusal`] with a sentence of ours; the traceback, which may quote a row, goes to the node's
+own log.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def reply(message: Message, context: Context, kind: type, respond) -> Message:
     except (BadMessage, BadSetting) as reason:
         logger.error("refused: %s", reason)
         content = Refusal(version=fedback.__version__, reason=str(reason))
-    except Exception as error:  # noqa: BLE001: nothing of it may travel
+    except Exception as error:  # nothing of it may travel
         logger.exception("the site failed")
         reason = f"{type(error).__name__} at the site; the node's log has the traceback"
         content = Refusal(version=fedback.__version__, reason=reason)

@@ -1,10 +1,10 @@
 """What travels between the server and the sites, and nothing else.
 
 Five kinds of message, each a set of named fields. A field is a text, a count or an array; it
-travels in the Flower record made for it (`ConfigRecord`, `MetricRecord`, `ArrayRecord`), arrays as
-raw little-endian bytes beside their dtype and shape. Nothing is pickled. `FIELDS` and `KINDS` are the
-whole list: `decode` refuses a record, a field, a dtype or a shape that is not in it, and both ends
-decode whatever they receive. Rows of data have no field to travel in.
+travels in the Flower record made for it (`ConfigRecord`, `MetricRecord`, `ArrayRecord`), arrays
+as raw little-endian bytes beside their dtype and shape. Nothing is pickled. `FIELDS` and `KINDS`
+are the whole list: `decode` refuses a record, a field, a dtype or a shape that is not in it, and
+both ends decode whatever they receive. Rows of data have no field to travel in.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Question:
 class Answer:
     """Site to server: the clients it holds, out of a federation of so many, in so many coordinates.
 
-    `rows` has a count per client. `sums` has a row per client, the sums that `standardize` needs of a
-    table that only its site can read. Both are optional.
+    `rows` has a count per client. `sums` has a row per client, the sums that `standardize` needs
+    of a table that only its site can read. Both are optional.
     """
 
     version: str
@@ -75,8 +75,8 @@ class Answer:
 class Order:
     """Server to site: work from these models; pair j is client `clients[j]` in `repetitions[j]`.
 
-    `theta` has a row per repetition of the run, `step` is the index of the round's first local step,
-    `stream_key` holds the seed that streams are keyed by.
+    `theta` has a row per repetition of the run, `step` is the index of the round's first local
+    step, `stream_key` holds the seed that streams are keyed by.
     """
 
     version: str
@@ -115,8 +115,8 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """Site to server: no, and why. The reason is a sentence of ours, never text of an exception, which
-    may quote a row."""
+    """Site to server: no, and why. The reason is a sentence of ours, never text of an exception,
+    which may quote a row."""
 
     version: str
     reason: str

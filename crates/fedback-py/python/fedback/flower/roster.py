@@ -12,10 +12,10 @@ class Refused(Exception):
 class Roster:
     """The clients that nodes have claimed, in the order in which they claimed them.
 
-    A client belongs to the first claimant that answers. A node that missed a deadline is *silent*; it keeps
-    its claim, and is asked again, but another node's claim goes before it. Thus a site that was killed
-    and started again under a new node id takes its clients back, and a second claimant of a client
-    whose holder is well changes nothing.
+    A client belongs to the first claimant that answers. A node that missed a deadline is
+    *silent*; it keeps its claim, and is asked again, but another node's claim goes before it.
+    Thus a site that was killed and started again under a new node id takes its clients back, and
+    a second claimant of a client whose holder is well changes nothing.
     """
 
     def __init__(self, version: str, plan_hash: str):
@@ -43,8 +43,8 @@ class Roster:
             return f"it runs fedback {answer.version}, the server {self.version}"
         if answer.plan_hash != self.plan_hash:
             return (
-                f"its plan is {answer.plan_hash[:12]}, the server's {self.plan_hash[:12]}: the spec, an "
-                "override or the data file differs"
+                f"its plan is {answer.plan_hash[:12]}, the server's {self.plan_hash[:12]}: "
+                "the spec, an override or the data file differs"
             )
         if self.federation not in (None, answer.federation) or self.dim not in (None, answer.dim):
             return (

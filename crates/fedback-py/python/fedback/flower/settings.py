@@ -24,7 +24,7 @@ class RunSettings:
     |---|---|---|---|
     | spec | required | the spec | an absolute path on the server |
     | set | none | overrides of the spec, `key=value; key=value` | as `--set` of the command |
-    | store | `fedback.db` beside the spec | where the run is recorded | an absolute path, or `none` |
+    | store | `fedback.db` beside the spec | records the run | an absolute path, or `none` |
     | resume | 0 | the run to go on with | a run of the store; 0: a new run |
     | wait | 120 | seconds to wait for the sites at the start | > 0 |
     | deadline | 600 | seconds a round waits for updates | > 0 |
@@ -44,11 +44,13 @@ class RunSettings:
     json: str | None
 
     @staticmethod
-    def read(config) -> "RunSettings":
+    def read(config) -> RunSettings:
         """The settings in a run config."""
         spec = absolute(config, "spec")
         if spec is None:
-            raise BadSetting("run config: spec is missing; give --run-config 'spec=\"/path/spec.toml\"'")
+            raise BadSetting(
+                "run config: spec is missing; give --run-config 'spec=\"/path/spec.toml\"'"
+            )
         store = config.get("store") or str(Path(spec).with_name("fedback.db"))
         return RunSettings(
             spec=spec,
@@ -82,7 +84,7 @@ class NodeSettings:
     observe: str | None
 
     @staticmethod
-    def read(node_config, run_config) -> "NodeSettings":
+    def read(node_config, run_config) -> NodeSettings:
         """The settings of a node in a run."""
         spec = absolute(node_config, "spec", "node") or absolute(run_config, "spec")
         if spec is None:
@@ -96,7 +98,7 @@ class NodeSettings:
                 raise BadSetting(f"node config: partition {partition[0]} of {partition[1]}")
         else:
             raise BadSetting(
-                "node config: whom does this node hold? Give clients=\"0,3\", or partition-id and "
+                'node config: whom does this node hold? Give clients="0,3", or partition-id and '
                 "num-partitions"
             )
         return NodeSettings(
@@ -112,7 +114,7 @@ def client_list(text: str) -> tuple[int, ...]:
     """`"0,3,7"` as numbers."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
-        raise BadSetting(f"node config: clients is {text!r}; give their numbers, as \"0,3,7\"")
+        raise BadSetting(f'node config: clients is {text!r}; give their numbers, as "0,3,7"')
     return tuple(sorted({int(part) for part in parts}))
 
 
@@ -148,7 +150,8 @@ def values(overrides: tuple[tuple[str, str], ...]) -> dict:
 
 
 def absolute(config, key: str, where: str = "run") -> str | None:
-    """A path. The folder an app works in is temporary, so that a relative one would mean nothing."""
+    """A path. The folder an app works in is temporary, so that a relative one would mean
+    nothing."""
     value = config.get(key)
     if value is None or value == "":
         return None

@@ -14,12 +14,14 @@ from .settings import BadSetting, NodeSettings, values
 
 
 def load(settings: NodeSettings):
-    """The site, and the clients it holds. Kept while the process lives and the spec's file stays as it
-    is: a simulated node is called many times in one process, a deployed one once."""
+    """The site, and the clients it holds. Kept while the process lives and the spec's file stays
+    as it is: a simulated node is called many times in one process, a deployed one once."""
     try:
         changed = os.stat(settings.spec).st_mtime_ns
     except OSError:
-        raise BadSetting(f"spec {settings.spec} is not there, or cannot be read, at this node") from None
+        raise BadSetting(
+            f"spec {settings.spec} is not there, or cannot be read, at this node"
+        ) from None
     return build(settings, changed)
 
 

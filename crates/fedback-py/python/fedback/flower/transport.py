@@ -35,7 +35,8 @@ EXTRA_LIFE = 5.0
 
 @dataclass
 class Sent:
-    """A message on its way: to whom, for which call of `ask` (`None`: a question), for which pairs."""
+    """A message on its way: to whom, for which call of `ask` (`None`: a question), for which
+    pairs."""
 
     node: int
     ask: int | None = None
@@ -51,8 +52,8 @@ class Sent:
 class Transport:
     """What `fedback.federate` drives.
 
-    `seconds_waiting` is the time spent here, in Flower and in waiting for sites; the rest of a run's time
-    is fedback's own.
+    `seconds_waiting` is the time spent here, in Flower and in waiting for sites; the rest of a
+    run's time is fedback's own.
     """
 
     def __init__(self, grid, version: str, wait: float = 120.0, deadline: float = 600.0):
@@ -78,8 +79,8 @@ class Transport:
     def ask(self, order) -> None:
         """Sends a round's order to the nodes that hold its clients.
 
-        A client that no node holds is absent at once. When a round is asked again, clients that were lost
-        in this round are waited for: their node may be slow, or come back.
+        A client that no node holds is absent at once. When a round is asked again, clients that
+        were lost in this round are waited for: their node may be slow, or come back.
         """
         started = time.monotonic()
         if self._roster is None:
@@ -101,8 +102,8 @@ class Transport:
         self.seconds_waiting += time.monotonic() - started
 
     def next(self):
-        """Waits for the next thing to happen: an update, an absence, the deadline. Where nothing is on
-        its way any more, the deadline comes at once."""
+        """Waits for the next thing to happen: an update, an absence, the deadline. Where nothing
+        is on its way any more, the deadline comes at once."""
         started = time.monotonic()
         event = self._next()
         self.seconds_waiting += time.monotonic() - started
@@ -115,8 +116,8 @@ class Transport:
     # Messages out.
 
     def _dispatch(self) -> None:
-        """Sends what is parked to those who can do it now. What remains waits for nodes that have just
-        come to say whom they hold, or for a node to come back."""
+        """Sends what is parked to those who can do it now. What remains waits for nodes that have
+        just come to say whom they hold, or for a node to come back."""
         if self._patient and time.monotonic() > self._looked + LOOK_AGAIN:
             self._look()
         asked = bool(self._questions())
@@ -211,7 +212,9 @@ class Transport:
     def _look(self) -> None:
         """Notices nodes that have come or gone; a node that was started again counts as both."""
         self._looked = time.monotonic()
-        nodes = {info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()}
+        nodes = {
+            info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()
+        }
         for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
             logger.info("%s is gone", self._name(node))
             del self._nodes[node]
@@ -281,7 +284,9 @@ class Transport:
 
     def _admit(self, node: int, answer: Answer) -> None:
         self._roster.admit(node, answer)
-        taken = [client for client in answer.clients.tolist() if self._roster.holder(client) != node]
+        taken = [
+            client for client in answer.clients.tolist() if self._roster.holder(client) != node
+        ]
         if taken:
             logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
 

@@ -1,12 +1,11 @@
-"""The ClientApp; with `faults`, the nodes of partitions 0 and 1 spoil their updates, each round in another
-way."""
+"""The ClientApp; with `faults`, the nodes of partitions 0 and 1 spoil their updates, each round
+in another way."""
 
 import numpy as np
-from flwr.app import Message
-from flwr.clientapp import ClientApp
-
 from fedback.flower import client_app
 from fedback.flower.messages import Order, Update, decode, encode
+from flwr.app import Message
+from flwr.clientapp import ClientApp
 
 app = ClientApp()
 
