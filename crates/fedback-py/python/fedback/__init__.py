@@ -1,0 +1,32 @@
+"""Federated learning for populations that react to the model.
+
+A problem and what is run on it is a :class:`Spec`; :func:`run`, :func:`exact`, :func:`solve`,
+:func:`bounds`, :func:`check`, :func:`plan` and :func:`fit` are the commands of the same names.
+"""
+
+from ._native import STREAM_FORMAT, InputError, RunError, __version__
+from .commands import bounds, check, exact, fit, load, plan, resume, run, runs, solve
+from .results import Answer, Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
+from .site import Site
+from .spec import (
+    Problem,
+    Spec,
+    best_response,
+    constant,
+    decaying,
+    gaussian,
+    location,
+    logistic,
+    mean,
+    p_fedavg,
+    squared,
+    table,
+)
+
+__all__ = [
+    "STREAM_FORMAT", "Answer", "Bounds", "Certificate", "Curve", "Fit", "InputError", "Plan",
+    "Problem", "Run", "RunError", "Site", "Solution", "Spec", "Sweep", "__version__",
+    "best_response", "bounds", "check", "constant", "decaying", "exact", "fit", "gaussian", "load",
+    "location", "logistic", "mean", "p_fedavg", "plan", "resume", "run", "runs", "solve",
+    "squared", "table",
+]  # fmt: skip
