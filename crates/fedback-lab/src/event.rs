@@ -1,5 +1,7 @@
 //! What the runner tells, and who listens.
 
+use fedback_engine::cohort::RecordedCohort;
+
 use crate::error::Error;
 use crate::plan::Outline;
 
@@ -20,6 +22,8 @@ pub enum Event<'a> {
         /// Column after column, repetition after repetition.
         values: &'a [f64],
     },
+    /// A round was closed with a cohort that the seed alone does not tell.
+    Cohort(&'a RecordedCohort),
     /// Rounds were closed.
     Advanced {
         /// Rounds closed.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::event::{Ending, Event, Sink, State};
 use crate::outcome::{Curve, Outcome};
 use crate::plan::{Built, Outline, Plan};
-use crate::runner::{self, Resume, Runnable};
+use crate::runner::{self, LiveRun, Resume, Runnable};
 use crate::spec::{Document, Point, Spec};
 use crate::store::{
     self, Checkpoint, FailedRepetition, NewRun, Record, RunId, RunState, Store, StoreError,
@@ -78,6 +78,54 @@ pub fn run_unrecorded(
     runner::run(plan, None, &mut [listener], stop)
 }
 
+/// Runs a plan with real clients, and records it where `record` says. It goes on from `resume`.
+///
+/// A run that stops because too few clients answer, or because the transport breaks, can be resumed
+/// from its last round.
+pub fn run_live(
+    live: LiveRun<'_>,
+    record: Option<(&Store, RunId)>,
+    resume: Option<Resume>,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    match record {
+        Some((store, id)) => {
+            let mut recording = Recording { writer: Some(store.writer(id)?), store };
+            runner::run_live(live, resume, &mut [&mut recording, listener], stop)
+        }
+        None => runner::run_live(live, resume, &mut [listener], stop),
+    }
+}
+
+/// A recorded run, run again in memory.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What it left this time.
+    pub outcome: Outcome,
+    /// Whether every bit of the recorded models came out again.
+    pub same: bool,
+}
+
+/// Runs a recorded run again in memory, as far as it got, with the cohorts that it recorded and
+/// those that its seed draws elsewhere. Writes nothing.
+pub fn replay(
+    plan: &impl Runnable,
+    stored: &StoredRun,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Replayed, Error> {
+    let Some(checkpoint) = &stored.checkpoint else {
+        let why = "it was interrupted before anything was recorded; there is nothing to compare";
+        return Err(Error::input(format!("run {}", stored.id), why));
+    };
+    let (outcome, again) =
+        runner::replay(plan, &stored.cohorts, checkpoint.round, &mut [listener], stop)?;
+    let bits = |thetas: &[f64]| thetas.iter().map(|t| t.to_bits()).collect::<Vec<_>>();
+    let same = bits(&again.thetas) == bits(&checkpoint.theta);
+    Ok(Replayed { outcome, same })
+}
+
 /// The sink that writes to a store.
 struct Recording<'a> {
     writer: Option<Writer>,
@@ -92,6 +140,7 @@ impl Sink for Recording<'_> {
             Event::Record { round, values } => {
                 writer.record(Record { round: *round, values: values.to_vec() })?;
             }
+            Event::Cohort(cohort) => writer.cohort((*cohort).clone())?,
             Event::Checkpoint(state) => writer.checkpoint(Checkpoint {
                 round: state.round,
                 theta: state.thetas.clone(),
@@ -175,7 +224,11 @@ impl Reopened {
     /// Where the run goes on.
     pub fn resume(&self) -> Option<Resume> {
         let checkpoint = self.stored.checkpoint.as_ref()?;
-        Some(Resume { state: state(checkpoint), records: self.stored.records.clone() })
+        Some(Resume {
+            state: state(checkpoint),
+            records: self.stored.records.clone(),
+            cohorts: self.stored.cohorts.clone(),
+        })
     }
 
     /// What the run left so far.

@@ -6,8 +6,9 @@
 use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
 use fedback_core::risk::PerformativeRisk;
 use fedback_core::score;
-use fedback_engine::algorithm::{Work, WorkError};
-use fedback_engine::simulate::{Repetition, Simulation};
+use fedback_engine::algorithm::WorkError;
+use fedback_engine::backend::Backend;
+use fedback_engine::repetition::Repetition;
 use fedback_theory::limit::RoundMap;
 
 use crate::plan::{Outline, Plan};
@@ -86,6 +87,10 @@ pub trait Judge: Sync {
     fn auc(&self, _model: Model<'_>) -> f64 {
         f64::NAN
     }
+    /// Whether the judge has data to judge by. Without, a NaN says nothing of the model.
+    fn has_data(&self) -> bool {
+        true
+    }
     /// What probably made a repetition stop being finite in the round after `round`.
     fn likely_cause(&self, _round: Round) -> String {
         "likely cause: steps too large or a response too strong; try smaller steps".into()
@@ -128,7 +133,24 @@ impl Judge for Exactly<'_> {
     }
 }
 
-/// Takes records of a simulation.
+/// The judge of a live run whose data never leave their sites: it knows nothing of risks.
+pub struct WithoutData;
+
+impl Judge for WithoutData {
+    fn risk(&self, _model: Model<'_>) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn client_risk(&self, _model: Model<'_>, _client: usize) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+}
+
+/// Takes records of a run.
 pub struct Recorder<'a> {
     plan: &'a Outline,
     pub(crate) judge: &'a dyn Judge,
@@ -147,9 +169,9 @@ impl<'a> Recorder<'a> {
     }
 
     /// One record.
-    pub fn record<W: Work>(&self, simulation: &Simulation<'_, W>) -> Result<Vec<f64>, WorkError> {
-        let round = simulation.round().0;
-        let rows: Vec<Vec<f64>> = simulation
+    pub fn record(&self, backend: &impl Backend) -> Result<Vec<f64>, WorkError> {
+        let round = backend.round().0;
+        let rows: Vec<Vec<f64>> = backend
             .measure(|repetition| {
                 let values =
                     self.columns.iter().map(|column| self.value(*column, repetition, round));
@@ -178,7 +200,7 @@ impl<'a> Recorder<'a> {
                 }))
             }
             Measurement::Risk => self.judge.risk(model),
-            Measurement::Consensus => Ok(repetition.consensus),
+            Measurement::Consensus => Ok(repetition.consensus.unwrap_or(f64::NAN)),
             Measurement::Accuracy => Ok(self.judge.accuracy(model)),
             Measurement::Auc => Ok(self.judge.auc(model)),
             Measurement::ClientRisk(client) => self.judge.client_risk(model, client),

@@ -40,7 +40,7 @@ pub struct Scratch {
 }
 
 /// Why clients could not work.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("client {client}: {reason}")]
 pub struct WorkError {
     /// The client that failed.

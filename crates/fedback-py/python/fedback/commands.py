@@ -95,7 +95,7 @@ def solve(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Solution | Sw
     ...     "response": {"kind": "location", "sensitivity": [0.5, 0.9]},
     ...     "loss": {"kind": "mean"},
     ... }, "algorithm": {"kind": "p-fedavg", "scheme": "full", "step_size": {"constant": 0.1}}})
-    Solution(stable_point=[8.333], stability=attracting, optimal_point=[3.462], risk_stable=6.181, risk_optimal=3.019)
+    Solution(stable_point=[8.333], stability=attracting, optimal_point=[3.462], risk_stable=5.514, risk_optimal=3.971)
     """
     spec = _spec(spec, set)
     return _theory(Solution, spec, _native.solve(spec.document()))
@@ -199,8 +199,8 @@ def fit(
     for note in notes:
         warnings.warn(note, stacklevel=2)
     fields = json.loads(text)
-    picture = Path(output, "shift.svg")
-    return Fit(fields, picture.read_text() if picture.exists() else None, Spec(Path(fields["spec"])))
+    files = fields["files"]
+    return Fit(fields, Path(files["figure"]).read_text(), Spec(files["spec"]))
 
 
 def _path(data: Any, folder: str, name: str) -> str:

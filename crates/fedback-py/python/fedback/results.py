@@ -373,8 +373,8 @@ class Plan(_Pictured):
         for k, ((scheme, cohort), points) in enumerate(sorted(lines.items())):
             points.sort()
             ax.plot(
-                *zip(*points), ".-", color=COLOURS[k % len(COLOURS)],
-                linestyle=["-", "--", ":"][k // len(COLOURS) % 3], label=f"{scheme}, K = {cohort}",
+                *zip(*points), [".-", ".--", ".:"][k // len(COLOURS) % 3],
+                color=COLOURS[k % len(COLOURS)], label=f"{scheme}, K = {cohort}",
             )  # fmt: skip
         if self["local_steps"] is not None:
             ax.plot(self["local_steps"], self["total_time"], "*", color="#000000", markersize=12)

@@ -9,6 +9,7 @@ pub mod export;
 pub mod fit;
 pub mod new;
 pub mod plan;
+pub mod replay;
 pub mod reproduce;
 pub mod resume;
 pub mod run;

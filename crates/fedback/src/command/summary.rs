@@ -15,6 +15,16 @@ const ROWS: usize = 11;
 
 /// A readable report of finished runs.
 pub fn text(exact: &[Option<Outcome>], outcomes: &[Outcome], ids: &[RunId]) -> String {
+    let recorded = match ids {
+        [] => "not recorded".into(),
+        [id] => format!("recorded as run {id}"),
+        [first, .., last] => format!("recorded as runs {first} to {last}"),
+    };
+    noted(exact, outcomes, &recorded)
+}
+
+/// The same, with a note on what became of them.
+pub fn noted(exact: &[Option<Outcome>], outcomes: &[Outcome], note: &str) -> String {
     let mut text = match (outcomes, exact) {
         ([only], [exact]) => single(only, exact.as_ref()),
         _ => several(outcomes, exact),
@@ -23,12 +33,7 @@ pub fn text(exact: &[Option<Outcome>], outcomes: &[Outcome], ids: &[RunId]) -> S
         text.push_str(&terminal_chart(outcomes, exact));
     }
     let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
-    let recorded = match ids {
-        [] => "not recorded".into(),
-        [id] => format!("recorded as run {id}"),
-        [first, .., last] => format!("recorded as runs {first} to {last}"),
-    };
-    text.push_str(&format!("  {} s, {recorded}\n", short(seconds)));
+    text.push_str(&format!("  {} s, {note}\n", short(seconds)));
     text
 }
 
