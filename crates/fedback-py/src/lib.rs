@@ -4,6 +4,7 @@
 mod custom;
 mod document;
 mod error;
+mod federate;
 mod fit;
 mod numbers;
 mod outcome;
@@ -28,6 +29,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<site::Site>()?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
+    module.add_function(wrap_pyfunction!(run::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(federate::federate, module)?)?;
     module.add_function(wrap_pyfunction!(question::exact, module)?)?;
     module.add_function(wrap_pyfunction!(question::solve, module)?)?;
     module.add_function(wrap_pyfunction!(question::bounds, module)?)?;

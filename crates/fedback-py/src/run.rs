@@ -80,6 +80,52 @@ pub fn resume(
     Ok(outcome)
 }
 
+/// Runs a recorded run again with its recorded cohorts, and says whether the same bits came out.
+#[pyfunction]
+#[pyo3(signature = (id, *, store, draw, loss))]
+pub fn replay(
+    py: Python<'_>,
+    id: i64,
+    store: PathBuf,
+    draw: Option<Py<PyAny>>,
+    loss: Option<Py<PyAny>>,
+) -> PyResult<(Outcome, bool)> {
+    let reopen = || experiment::reopen(&crate::store::existing(&store)?, RunId(id));
+    let reopened = py.detach(reopen).map_err(raise)?;
+    let functions = Functions::new(py, draw, loss)?;
+    functions.check(&reopened.plan)?;
+    let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (plan, stored) = (&reopened.plan, &reopened.stored);
+    let raised = Mutex::new(None);
+    let made = supervise(
+        py,
+        &stop,
+        |_| Ok(()),
+        || {
+            let mut listener = Listener { records: Vec::new(), round: &round };
+            let replayed = match plan {
+                Built::Whole(plan) => experiment::replay(plan, stored, &mut listener, &stop),
+                Built::Custom(plan) => with_threads(Some(1), || {
+                    let custom = Custom::new(plan.clone(), Parts::new(plan, &functions));
+                    let replayed = experiment::replay(&custom, stored, &mut listener, &stop);
+                    if let Ok(mut raised) = raised.lock() {
+                        *raised = custom.gradients().raised();
+                    }
+                    replayed
+                }),
+            };
+            (replayed, listener.records)
+        },
+    );
+    if let Some(error) = raised.into_inner().ok().flatten() {
+        return Err(error);
+    }
+    let (replayed, records) = made?;
+    let experiment::Replayed { outcome, same } = replayed.map_err(raise)?;
+    let exact = py.detach(|| reopened.exact());
+    Ok((Outcome { inner: outcome, records, exact, id: None }, same))
+}
+
 struct Job {
     plan: Built,
     id: Option<RunId>,
@@ -94,9 +140,11 @@ struct Place<'a> {
 }
 
 /// Keeps the records and the number of the last round.
-struct Listener<'a> {
-    records: Vec<Record>,
-    round: &'a AtomicU64,
+pub struct Listener<'a> {
+    /// All records so far.
+    pub records: Vec<Record>,
+    /// Rounds closed.
+    pub round: &'a AtomicU64,
 }
 
 impl Sink for Listener<'_> {

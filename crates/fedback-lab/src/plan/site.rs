@@ -76,22 +76,28 @@ impl SitePlan {
             deploy: self.protocol.deploy,
             scale_objectives: self.protocol.scale_objectives,
         };
-        let mut deltas = vec![0.0; asked.len() * self.dim];
-        let mut scratch = Scratch::default();
-        let mut clients = Vec::new();
-        let mut rest = deltas.as_mut_slice();
-        for same in asked.chunk_by(|a, b| a.repetition == b.repetition && a.client < b.client) {
-            let repetition = same[0].repetition as usize;
+        let dim = self.dim;
+        let mut deltas = vec![0.0; asked.len() * dim];
+        let (mut scratch, mut clients, mut done) = (Scratch::default(), Vec::new(), Vec::new());
+        // A kernel has the clients of a repetition together, however they were asked.
+        let mut places: Vec<usize> = (0..asked.len()).collect();
+        places.sort_by_key(|&place| (asked[place].repetition, asked[place].client));
+        for same in places.chunk_by(|&a, &b| {
+            asked[a].repetition == asked[b].repetition && asked[a].client < asked[b].client
+        }) {
+            let repetition = asked[same[0]].repetition as usize;
             clients.clear();
-            clients.extend(same.iter().map(|asked| asked.client));
+            clients.extend(same.iter().map(|&place| asked[place].client));
+            done.resize(same.len() * dim, 0.0);
             let task = Task {
                 streams: Streams::new(seed, repetition as u64, round.0, Purpose::Data),
-                theta: &thetas[repetition * self.dim..][..self.dim],
+                theta: &thetas[repetition * dim..][..dim],
                 clients: &clients,
             };
-            let (here, later) = rest.split_at_mut(same.len() * self.dim);
-            rest = later;
-            work.work(&order, &[task], here, &mut scratch)?;
+            work.work(&order, &[task], &mut done, &mut scratch)?;
+            for (place, delta) in same.iter().zip(done.chunks_exact(dim)) {
+                deltas[place * dim..][..dim].copy_from_slice(delta);
+            }
         }
         Ok(deltas)
     }

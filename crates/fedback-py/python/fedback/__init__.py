@@ -5,7 +5,21 @@ A problem and what is run on it is a :class:`Spec`; :func:`run`, :func:`exact`, 
 """
 
 from ._native import STREAM_FORMAT, InputError, RunError, __version__
-from .commands import bounds, check, exact, fit, load, plan, resume, run, runs, solve
+from ._transport import Order, Transport
+from .commands import (
+    bounds,
+    check,
+    exact,
+    federate,
+    fit,
+    load,
+    plan,
+    replay,
+    resume,
+    run,
+    runs,
+    solve,
+)
 from .results import Answer, Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
 from .site import Site
 from .spec import (
@@ -24,9 +38,9 @@ from .spec import (
 )
 
 __all__ = [
-    "STREAM_FORMAT", "Answer", "Bounds", "Certificate", "Curve", "Fit", "InputError", "Plan",
-    "Problem", "Run", "RunError", "Site", "Solution", "Spec", "Sweep", "__version__",
-    "best_response", "bounds", "check", "constant", "decaying", "exact", "fit", "gaussian", "load",
-    "location", "logistic", "mean", "p_fedavg", "plan", "resume", "run", "runs", "solve",
+    "STREAM_FORMAT", "Answer", "Bounds", "Certificate", "Curve", "Fit", "InputError", "Order", "Plan",
+    "Problem", "Run", "RunError", "Site", "Solution", "Spec", "Sweep", "Transport", "__version__",
+    "best_response", "bounds", "check", "constant", "decaying", "exact", "federate", "fit", "gaussian", "load",
+    "location", "logistic", "mean", "p_fedavg", "plan", "replay", "resume", "run", "runs", "solve",
     "squared", "table",
 ]  # fmt: skip

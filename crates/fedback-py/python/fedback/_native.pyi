@@ -86,6 +86,21 @@ def resume(
     draw: Callable | None,
     loss: Callable | None,
 ) -> Outcome: ...
+def replay(
+    id: int, *, store: str | PathLike, draw: Callable | None, loss: Callable | None
+) -> tuple[Outcome, bool]: ...
+def federate(
+    document: Document,
+    transport: Any,
+    *,
+    store: str | PathLike | None,
+    resume: int | None,
+    minimum: int,
+    attempts: int,
+    progress: Callable[[str, int, int], Any] | None,
+    draw: Callable | None,
+    loss: Callable | None,
+) -> Outcome: ...
 def exact(document: Document) -> list[Outcome]: ...
 def solve(document: Document) -> list[tuple[str, str]]: ...
 def bounds(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._transport import Transport
 from .progress import listener
 from .results import Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
 from .spec import Spec, SpecLike, _csv
@@ -237,5 +238,44 @@ def resume(
     outcome = _native.resume(
         id, store=os.fspath(store), threads=threads, progress=listener(progress),
         draw=spec.draw if spec else None, loss=spec.loss if spec else None,
+    )  # fmt: skip
+    return _finished(Run(outcome), on_failure)
+
+
+def replay(
+    id: int, *, store: str | os.PathLike = "fedback.db", spec: Spec | None = None
+) -> tuple[Run, bool]:
+    """Runs a recorded run again in memory, with the cohorts that it recorded: the run, and whether every
+    bit of its models came out again. A run with custom parts needs the ``spec`` that holds its
+    functions."""
+    outcome, same = _native.replay(
+        id, store=os.fspath(store),
+        draw=spec.draw if spec else None, loss=spec.loss if spec else None,
+    )  # fmt: skip
+    return Run(outcome), same
+
+
+def federate(
+    spec: SpecLike,
+    transport: Transport,
+    *,
+    set: dict[str, Any] | None = None,
+    store: Store = None,
+    resume: int | None = None,
+    minimum: int = 1,
+    attempts: int = 1,
+    progress: bool | None = None,
+    on_failure: str = "raise",
+) -> Run:
+    """Runs a spec with real clients, which ``transport`` reaches (see :class:`Transport`); to the same bits
+    as :func:`run`, where every client answers.
+
+    Those who do not answer are asked again, ``attempts`` times; then the round is closed without them, as
+    long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run of the store.
+    """
+    spec = _spec(spec, set)
+    outcome = _native.federate(
+        spec.document(store), transport, store=store, resume=resume, minimum=minimum,
+        attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,
     )  # fmt: skip
     return _finished(Run(outcome), on_failure)
