@@ -19,7 +19,6 @@ def test_defaults():
 
 def test_what_the_app_declares_is_what_is_read():
     import tomllib
-
     from deployment import APP
 
     app = tomllib.loads((APP / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
