@@ -45,7 +45,7 @@ def test_equal_to_built_in_within_standard_errors(two_sites, parts, deploy):
     expected = fedback.exact(two_sites.set({"algorithm.deploy": deploy}))
     for name in ("distance_sq", "risk"):
         error = run.mean(name) - expected.mean(name)
-        # The risk is estimated from 400 observations a client, also where θ is the same in all runs.
+        # The risk is estimated from 400 observations a client, also where all θ are the same.
         sampled = 4.0 / np.sqrt(400 * run.repetitions) if name == "risk" else 0.0
         assert (abs(error) < 4.5 * np.hypot(run.standard_error(name), sampled) + 1e-12).all()
 

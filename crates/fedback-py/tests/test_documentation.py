@@ -1,4 +1,5 @@
-"""Every example runs: docstrings, the Python blocks of the pages, the notebook; stubs are complete."""
+"""Every example runs: docstrings, the Python blocks of the pages, the notebook; stubs are
+complete."""
 
 import ast
 import doctest
@@ -44,7 +45,9 @@ def test_stubs_name_what_is_there():
     present = {name for name in dir(_native) if not name.startswith("__")} | {"__version__"}
     assert stubbed == present
     for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not issubclass(getattr(_native, node.name), Exception):
+        if isinstance(node, ast.ClassDef) and not issubclass(
+            getattr(_native, node.name), Exception
+        ):
             members = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
             there = {one for one in dir(getattr(_native, node.name)) if not one.startswith("_")}
             assert members - {"__init__"} == there, node.name

@@ -68,12 +68,16 @@ def test_orders_say_what_is_asked(few):
     assert [order.step for order in transport.orders] == list(range(0, 24, 2))
     first = transport.orders[0]
     assert first.seed == 7 and not first.again and first.thetas.shape == (3, 1)
-    assert sorted(zip(first.repetitions, first.clients)) == [(r, c) for r in range(3) for c in range(2)]
+    assert sorted(zip(first.repetitions, first.clients)) == [
+        (r, c) for r in range(3) for c in range(2)
+    ]
 
 
 def test_a_lost_client_is_done_without_and_the_run_replayed(few, tmp_path):
     spec = few.set(measure={"every": 4})
-    lost = Loopback([fedback.Site(spec)], lost=lambda order, client: client == 1 and order.round == 5)
+    lost = Loopback(
+        [fedback.Site(spec)], lost=lambda order, client: client == 1 and order.round == 5
+    )
     live = fedback.federate(spec, lost, store=tmp_path / "runs.db")
     assert [order.round for order in lost.orders if order.again] == [5]
     assert not np.array_equal(live.final_theta, fedback.run(spec).final_theta)

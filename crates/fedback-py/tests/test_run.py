@@ -173,8 +173,8 @@ def test_other_threads_go_on_while_rust_works(two_sites):
 
 
 def test_ctrl_c_stops_cleanly_and_the_run_goes_on(two_sites, tmp_path):
-    """An endless run is interrupted once its first checkpoint is there, then finished after its rounds
-    were cut down to what a test can wait for: the same bits as without."""
+    """An endless run is interrupted once its first checkpoint is there, then finished after its
+    rounds were cut down to what a test can wait for: the same bits as without."""
     store = tmp_path / "runs.db"
     code = (
         "import fedback, json, sys\n"

@@ -11,7 +11,7 @@ def test_solutions(two_sites):
     assert np.allclose(found.stable_point, 1.9 / 0.38) and found.stability == "attracting"
     assert found["risk_stable"] > found.risk_optimal and "stable_points" in dir(found)
     with pytest.raises(AttributeError, match="has no 'stabel_point'; it has stable_point"):
-        found.stabel_point
+        _ = found.stabel_point
 
 
 def test_certificates(two_sites):
@@ -50,18 +50,30 @@ def test_plans_can_be_run(two_sites):
 def test_fits_from_frames(tmp_path):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(2)
-    thetas = pandas.DataFrame({"deployment": ["before", "after"], "a": [0.0, 1.0], "b": [0.0, -1.0]})
+    thetas = pandas.DataFrame(
+        {"deployment": ["before", "after"], "a": [0.0, 1.0], "b": [0.0, -1.0]}
+    )
     sensitivity = {"north": 0.5, "south": 1.5}
     rows = []
     for client, strength in sensitivity.items():
         for _, theta in thetas.iterrows():
             shift = strength * np.array([theta.a, theta.b])
             z = rng.normal(size=(400, 2)) + shift
-            rows.append(pandas.DataFrame({"client": client, "deployment": theta.deployment, "a": z[:, 0], "b": z[:, 1]}))
-    fit = fedback.fit(pandas.concat(rows), thetas, output=tmp_path / "fit", response="location", shape="scalar")
+            rows.append(
+                pandas.DataFrame(
+                    {"client": client, "deployment": theta.deployment, "a": z[:, 0], "b": z[:, 1]}
+                )
+            )
+    fit = fedback.fit(
+        pandas.concat(rows), thetas, output=tmp_path / "fit", response="location", shape="scalar"
+    )
     for client in fit["clients"]:
         assert client["low"] < sensitivity[client["name"]] < client["high"]
     assert fit.svg().startswith("<svg")
-    assert fedback.check(fit.spec).verdict in ("settles", "settles-with-small-steps", "does-not-settle")
+    assert fedback.check(fit.spec).verdict in (
+        "settles",
+        "settles-with-small-steps",
+        "does-not-settle",
+    )
     with pytest.raises(fedback.InputError, match="exists already|not empty|--force"):
         fedback.fit(pandas.concat(rows), thetas, output=tmp_path / "fit", response="location")

@@ -1,4 +1,5 @@
-"""What the compiled half asks of Python functions: generators for them, checks of what they return."""
+"""What the compiled half asks of Python functions: generators for them, checks of what they
+return."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ from ._custom import numbers
 class Order:
     """What the server asks for in one round.
 
-    Pair j is the work of client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a row of
-    ``thetas``. ``round`` and ``seed`` are the key of the clients' streams; ``step`` is the index of the
-    round's first local step; ``again`` says that the same was asked before and did not come.
+    Pair j is the work of client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a
+    row of ``thetas``. ``round`` and ``seed`` are the key of the clients' streams; ``step`` is the
+    index of the round's first local step; ``again`` says that the same was asked before and did not
+    come.
     """
 
     round: int

@@ -1,4 +1,5 @@
-"""The commands as functions: same names, options as keywords, specs as objects, dictionaries or files."""
+"""The commands as functions: same names, options as keywords, specs as objects, dictionaries or
+files."""
 
 from __future__ import annotations
 
@@ -91,12 +92,13 @@ def solve(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Solution | Sw
     """Where retraining settles, and the best that could be had.
 
     >>> import fedback
-    >>> fedback.solve({"rounds": 1, "problem": {
+    >>> found = fedback.solve({"rounds": 1, "problem": {
     ...     "base": {"kind": "gaussian", "mean": [1.0, 4.0]},
     ...     "response": {"kind": "location", "sensitivity": [0.5, 0.9]},
     ...     "loss": {"kind": "mean"},
     ... }, "algorithm": {"kind": "p-fedavg", "scheme": "full", "step_size": {"constant": 0.1}}})
-    Solution(stable_point=[8.333], stability=attracting, optimal_point=[3.462], risk_stable=5.514, risk_optimal=3.971)
+    >>> found.stability, found.stable_point.round(3), found.optimal_point.round(3)
+    ('attracting', array([8.333]), array([3.462]))
     """
     spec = _spec(spec, set)
     return _theory(Solution, spec, _native.solve(spec.document()))
@@ -149,8 +151,9 @@ def plan(
     repetitions: int | None = None,
     progress: bool | None = None,
 ) -> Plan:
-    """The cheapest E, K, scheme and step sizes that reach E|θ − θ^PS|² ≤ accuracy and stay there, checked by
-    simulation. Where nothing does, ``binding`` says what is in the way and ``spec`` is None."""
+    """The cheapest E, K, scheme and step sizes that reach E|θ − θ^PS|² ≤ accuracy and stay there,
+    checked by simulation. Where nothing does, ``binding`` says what is in the way and ``spec`` is
+    None."""
     spec = _spec(spec, set)
     text, svg, planned = _native.plan(
         spec.document(), accuracy=accuracy, communication_cost=communication_cost,
@@ -186,8 +189,8 @@ def fit(
 ) -> Fit:
     """How each client reacts, from observations under two or more deployed models.
 
-    ``data`` and ``deployments`` are CSV files or frames; the spec, its base, resamples of the estimates and
-    a picture are written into the folder ``output``. What needs care is warned of.
+    ``data`` and ``deployments`` are CSV files or frames; the spec, its base, resamples of the
+    estimates and a picture are written into the folder ``output``. What needs care is warned of.
     """
     with tempfile.TemporaryDirectory(prefix="fedback-") as folder:
         text, notes = _native.fit(
@@ -233,8 +236,8 @@ def resume(
     progress: bool | None = None,
     on_failure: str = "raise",
 ) -> Run:
-    """Goes on with a run that was interrupted. A run with custom parts needs the ``spec`` that holds
-    its functions."""
+    """Goes on with a run that was interrupted. A run with custom parts needs the ``spec`` that
+    holds its functions."""
     outcome = _native.resume(
         id, store=os.fspath(store), threads=threads, progress=listener(progress),
         draw=spec.draw if spec else None, loss=spec.loss if spec else None,
@@ -245,9 +248,9 @@ def resume(
 def replay(
     id: int, *, store: str | os.PathLike = "fedback.db", spec: Spec | None = None
 ) -> tuple[Run, bool]:
-    """Runs a recorded run again in memory, with the cohorts that it recorded: the run, and whether every
-    bit of its models came out again. A run with custom parts needs the ``spec`` that holds its
-    functions."""
+    """Runs a recorded run again in memory, with the cohorts that it recorded: the run, and whether
+    every bit of its models came out again. A run with custom parts needs the ``spec`` that holds
+    its functions."""
     outcome, same = _native.replay(
         id, store=os.fspath(store),
         draw=spec.draw if spec else None, loss=spec.loss if spec else None,
@@ -267,11 +270,12 @@ def federate(
     progress: bool | None = None,
     on_failure: str = "raise",
 ) -> Run:
-    """Runs a spec with real clients, which ``transport`` reaches (see :class:`Transport`); to the same bits
-    as :func:`run`, where every client answers.
+    """Runs a spec with real clients, which ``transport`` reaches (see :class:`Transport`); to the
+    same bits as :func:`run`, where every client answers.
 
-    Those who do not answer are asked again, ``attempts`` times; then the round is closed without them, as
-    long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run of the store.
+    Those who do not answer are asked again, ``attempts`` times; then the round is closed without
+    them, as long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run
+    of the store.
     """
     spec = _spec(spec, set)
     outcome = _native.federate(

@@ -120,8 +120,8 @@ class Curve:
         return self._native.svg()
 
     def plot(self, measurement: str | None = None, *, ax=None, colour: str | None = None):
-        """Draws a measurement over local steps with matplotlib and returns the axes: the mean with a
-        band of two standard errors, exact expectations dashed."""
+        """Draws a measurement over local steps with matplotlib and returns the axes: the mean with
+        a band of two standard errors, exact expectations dashed."""
         return plot([self], measurement, ax=ax, colours=[colour or COLOURS[0]])
 
     def _repr_html_(self) -> str:
@@ -312,7 +312,14 @@ def _short(value: Any) -> str:
 class Solution(Answer):
     """Where retraining settles, and the best that could be had."""
 
-    _shown = ("stable_point", "stability", "optimal_point", "risk_stable", "risk_optimal", "settles_at")
+    _shown = (
+        "stable_point",
+        "stability",
+        "optimal_point",
+        "risk_stable",
+        "risk_optimal",
+        "settles_at",
+    )
 
 
 class Bounds(Answer):
@@ -351,8 +358,8 @@ class Certificate(_Pictured):
 
 
 class Plan(_Pictured):
-    """The cheapest setting that reaches an accuracy and keeps it; ``spec`` is the spec to run, none where
-    nothing reaches it."""
+    """The cheapest setting that reaches an accuracy and keeps it; ``spec`` is the spec to run, none
+    where nothing reaches it."""
 
     _shown = ("scheme", "cohort", "local_steps", "beta", "gamma", "steps", "total_time", "binding")
 

@@ -18,9 +18,9 @@ Observe = Callable[[np.ndarray, int, np.random.Generator], Any]
 class Site:
     """Does the work of some clients of a spec when a server asks for it.
 
-    A site of a spec that is built in simulates its clients. One of a spec with ``base.kind = "custom"``
-    observes them: ``observe`` is one function for all of its clients, or one for each of them by its
-    number.
+    A site of a spec that is built in simulates its clients. One of a spec with ``base.kind =
+    "custom"`` observes them: ``observe`` is one function for all of its clients, or one for each of
+    them by its number.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class Site:
 
     @property
     def plan_hash(self) -> str:
-        """Names everything that decides the bits; a server works with sites of its own plan only."""
+        """Names everything that decides the bits; a server works with sites of its own plan
+        only."""
         return self._native.plan_hash
 
     @property

@@ -1,8 +1,8 @@
 """Specs: what is to be run, with the names of the TOML contract.
 
 A :class:`Spec` is a dictionary in the shape of a spec file, and what a file cannot hold: Python
-functions, and tables that are in memory. The builders below give its sections, with keywords instead
-of keys.
+functions, and tables that are in memory. The builders below give its sections, with keywords
+instead of keys.
 
 >>> import fedback
 >>> spec = fedback.Spec(
@@ -95,14 +95,16 @@ def table(
 
 
 def _csv(data: Any) -> bytes:
-    """A table in memory as the text of a CSV file, numbers written so that they read back the same."""
+    """A table in memory as a CSV file, with numbers that read back the same."""
     if hasattr(data, "to_csv"):
         return data.to_csv(index=False).encode()
     if hasattr(data, "write_csv"):
         return data.write_csv().encode()
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
-            raise _native.InputError(f"table: found an array of shape {data.shape}; needed: rows × columns")
+            raise _native.InputError(
+                f"table: found an array of shape {data.shape}; needed: rows × columns"
+            )
         data = {f"x{j}": column for j, column in enumerate(data.T)}
     if not isinstance(data, Mapping):
         raise _native.InputError(
@@ -181,8 +183,8 @@ def p_fedavg(
     scale_objectives: bool | None = None,
     **more: Any,
 ) -> Section:
-    """P-FedAvg; a plain number as ``step_size`` is a constant step. Further keys of the spec's section
-    are taken by their names."""
+    """P-FedAvg; a plain number as ``step_size`` is a constant step. Further keys of the spec's
+    section are taken by their names."""
     if isinstance(step_size, (int, float)):
         step_size = constant(step_size)
     return _section(
@@ -200,9 +202,9 @@ class Problem:
     """A federation: clients, their data, how these react, what a prediction costs.
 
     Built-in parts are sections (see the builders) or plain dictionaries. Instead of ``base`` and
-    ``response`` there may be a ``population``, a function ``draw(client, theta, n, rng) -> batch`` that
-    returns n observations of a client under a deployed θ; ``loss`` may be a function ``loss(theta,
-    batch) -> (value, gradient)`` of the mean loss over a batch.
+    ``response`` there may be a ``population``, a function ``draw(client, theta, n, rng) -> batch``
+    that returns n observations of a client under a deployed θ; ``loss`` may be a function
+    ``loss(theta, batch) -> (value, gradient)`` of the mean loss over a batch.
     """
 
     def __init__(
@@ -244,8 +246,8 @@ class Problem:
 class Spec:
     """What is to be run: see the module's example, and docs/reference/spec.md for every key.
 
-    ``Spec("file.toml")`` reads a file, ``Spec.parse(text)`` takes TOML text, ``Spec(rounds=…, problem=…,
-    algorithm=…)`` takes keywords. Specs are not changed: :meth:`set` gives another one.
+    ``Spec("file.toml")`` reads a file, ``Spec.parse(text)`` takes TOML text, ``Spec(rounds=…,
+    problem=…, algorithm=…)`` takes keywords. Specs are not changed: :meth:`set` gives another one.
     """
 
     def __init__(self, source: SpecLike | None = None, /, **keys: Any) -> None:
@@ -306,8 +308,8 @@ class Spec:
         return changed
 
     def document(self, store: str | os.PathLike | None = None) -> _native.Document:
-        """The spec for the compiled half. A table in memory becomes a file: beside the store that will
-        refer to it, or for as long as this spec lives."""
+        """The spec for the compiled half. A table in memory becomes a file: beside the store that
+        will refer to it, or for as long as this spec lives."""
         directory = self.directory
         if self.data is not None:
             if store is not None:
