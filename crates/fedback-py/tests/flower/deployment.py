@@ -7,6 +7,7 @@ when its port answers or its log says so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -102,10 +103,8 @@ class Process:
         """Ends it and what it has started, without asking; Flower's children have sessions of
         their own."""
         for pid in [self.pid, *descendants(self.pid)]:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         self._process.wait()
 
 

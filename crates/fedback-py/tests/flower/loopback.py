@@ -10,10 +10,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from uuid import uuid4
 
-from fedback.flower.client_app import app
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.supercore.task_identity import TaskIdentity
+
+from fedback.flower.client_app import app
 
 # Flower fills in who sends from the process it runs an app in.
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1

@@ -1,5 +1,6 @@
 """docs/how-to/deploy.md, typed in: three authenticated sites over TLS."""
 
+import contextlib
 import json
 import os
 import re
@@ -56,7 +57,5 @@ def end(folder: Path, shell: int) -> None:
         *pids,
         *(child for parent in [shell, *pids] for child in descendants(parent)),
     ]:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass

@@ -6,14 +6,15 @@ import signal
 import struct
 from pathlib import Path
 
-import fedback
 import flwr.proto.message_pb2 as proto
 from deployment import until
-from fedback.flower import messages
-from fedback.flower.messages import decode
 from flwr.common.serde import message_from_proto
 from results import in_memory, result
 from specs import TABLE
+
+import fedback
+from fedback.flower import messages
+from fedback.flower.messages import decode
 
 PROBE = Path(__file__).parent / "probe-app"
 

@@ -4,6 +4,9 @@ import struct
 
 import numpy as np
 import pytest
+from flwr.app import Array, ConfigRecord, MetricRecord
+from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
+
 from fedback.flower import messages
 from fedback.flower.messages import (
     Answer,
@@ -15,8 +18,6 @@ from fedback.flower.messages import (
     decode,
     encode,
 )
-from flwr.app import Array, ConfigRecord, MetricRecord
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
 
 
 def order(**changes):

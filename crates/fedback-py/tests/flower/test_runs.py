@@ -1,12 +1,13 @@
 """Whole runs over the app, without Flower's processes: every kind of spec has the bits of a run
 in memory."""
 
-import fedback
 import pytest
-from fedback.flower.server_app import federate
-from fedback.flower.settings import RunSettings, overrides, values
 from loopback import Loopback
 from results import in_memory, numbers
+
+import fedback
+from fedback.flower.server_app import federate
+from fedback.flower.settings import RunSettings, overrides, values
 
 WITH = "algorithm.scheme=with-replacement; algorithm.cohort=4"
 WITHOUT = "algorithm.scheme=without-replacement; algorithm.cohort=2"

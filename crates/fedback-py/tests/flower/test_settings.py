@@ -1,6 +1,7 @@
 """Run and node configs."""
 
 import pytest
+
 from fedback.flower.settings import BadSetting, NodeSettings, RunSettings, overrides, values
 
 RUN = {"spec": "/a/spec.toml", "set": "", "store": "", "resume": 0, "json": ""}

@@ -3,13 +3,14 @@
 import importlib.util
 from pathlib import Path
 
-import fedback
 import numpy as np
 import psycopg
 import pytest
 from deployment import Deployment
 from postgres import Postgres
 from results import numbers, result
+
+import fedback
 
 SITES = Path(__file__).parents[2] / "examples/sites"
 

@@ -3,16 +3,17 @@ absent."""
 
 from types import SimpleNamespace
 
-import fedback
 import numpy as np
 import pytest
+from flwr.app import Message
+from loopback import Loopback
+from specs import GAUSSIAN
+
+import fedback
 from fedback.flower import client_app, transport
 from fedback.flower.messages import Answer, Order, Update, decode, encode
 from fedback.flower.roster import Refused
 from fedback.flower.transport import Transport
-from flwr.app import Message
-from loopback import Loopback
-from specs import GAUSSIAN
 
 THREE = {11: {"clients": "0,3"}, 12: {"clients": "1,4"}, 13: {"clients": "2"}}
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from logging import getLogger
 
-import fedback
 import numpy as np
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+
+import fedback
 
 from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
 from .settings import BadSetting, NodeSettings

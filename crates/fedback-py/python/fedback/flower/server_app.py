@@ -7,9 +7,10 @@ import time
 from logging import getLogger
 from pathlib import Path
 
-import fedback
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+
+import fedback
 
 from .settings import RunSettings, values
 from .transport import Transport

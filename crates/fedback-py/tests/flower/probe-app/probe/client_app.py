@@ -2,10 +2,11 @@
 in another way."""
 
 import numpy as np
-from fedback.flower import client_app
-from fedback.flower.messages import Order, Update, decode, encode
 from flwr.app import Message
 from flwr.clientapp import ClientApp
+
+from fedback.flower import client_app
+from fedback.flower.messages import Order, Update, decode, encode
 
 app = ClientApp()
 

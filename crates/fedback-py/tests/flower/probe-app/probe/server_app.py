@@ -1,8 +1,9 @@
 """The ServerApp behind a grid that writes every message down."""
 
-from fedback.flower import server_app
 from flwr.common.serde import message_to_proto
 from flwr.serverapp import ServerApp
+
+from fedback.flower import server_app
 
 app = ServerApp()
 
