@@ -13,7 +13,11 @@ import fedback
 from fedback import _native
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "README.md", ROOT / "docs/how-to/use-from-python.md"]
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "```python" in page.read_text()
+]
 
 
 @pytest.mark.parametrize("name", ["commands", "results", "site", "spec", "progress"])

@@ -55,7 +55,7 @@ const OTHERS: [(&str, &str); 1] =
 const INTERRUPTED: [&str; 1] = ["fedback run experiment.toml --set rounds=100000"];
 
 /// The languages that blocks may have; without one, rustdoc would take a block for Rust.
-const LANGUAGES: [&str; 5] = ["sh", "toml", "text", "rust", "tree"];
+const LANGUAGES: [&str; 6] = ["sh", "toml", "text", "rust", "python", "tree"];
 
 /// A command with `fedback` first on its path.
 fn command(program: &str, folder: &Path) -> Command {
@@ -141,7 +141,7 @@ fn what_pages_show_is_what_happens() {
                     assert!(same, "{place}: shown is\n{}--- but found was\n{found}", block.text);
                 }
                 "toml" => plan(&block.text, folder.path(), &place),
-                "rust" | "tree" => {}
+                "rust" | "python" | "tree" => {}
                 other => panic!("{place}: language {other:?}; allowed: {LANGUAGES:?}"),
             }
         }
