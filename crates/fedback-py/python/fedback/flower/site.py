@@ -1,0 +1,57 @@
+"""The site behind a node: which clients it holds, and their work."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import fedback
+
+from .settings import BadSetting, NodeSettings, values
+
+
+def load(settings: NodeSettings):
+    """The site, and the clients it holds. Kept while the process lives and the spec's file stays
+    as it is: a simulated node is called many times in one process, a deployed one once."""
+    try:
+        changed = os.stat(settings.spec).st_mtime_ns
+    except OSError:
+        raise BadSetting(
+            f"spec {settings.spec} is not there, or cannot be read, at this node"
+        ) from None
+    return build(settings, changed)
+
+
+@lru_cache(maxsize=64)
+def build(settings: NodeSettings, _changed: int):
+    """The same, from the spec."""
+    options = {"set": values(settings.set)}
+    if settings.observe is not None:
+        options["observe"] = function(settings.observe)
+    if settings.clients is not None:
+        site = fedback.Site(settings.spec, clients=list(settings.clients), **options)
+        return site, tuple(settings.clients)
+    site = fedback.Site(settings.spec, **options)
+    place, count = settings.partition
+    return site, tuple(client for client in site.clients if client % count == place)
+
+
+def function(name: str):
+    """The function `module:function` or `/path/file.py:function`."""
+    place, _, attribute = name.rpartition(":")
+    if not place:
+        raise BadSetting(f"node config: observe is {name!r}; give module:function")
+    if place.endswith(".py"):
+        found = importlib.util.spec_from_file_location(Path(place).stem, place)
+        if not Path(place).is_file():
+            raise BadSetting(f"node config: observe names {place}, which is not there")
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    if not callable(getattr(module, attribute, None)):
+        raise BadSetting(f"node config: {place} has no function {attribute}")
+    return getattr(module, attribute)
