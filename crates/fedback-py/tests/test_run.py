@@ -198,3 +198,17 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on(two_sites, tmp_path):
     resumed = fedback.resume(1, store=store)
     assert resumed.resumed_from == row["round"]
     assert np.array_equal(resumed.final_theta, fedback.run(endless).final_theta)
+
+
+def test_numbers_of_a_spec_keep_their_bits():
+    """JSON carries specs to the compiled half: every number must arrive as it was."""
+    rng = np.random.default_rng(5)
+    start = (rng.normal(size=2000) * 10.0 ** rng.integers(-20, 20, size=2000)).tolist()
+    spec = fedback.Spec(
+        rounds=1,
+        algorithm=fedback.p_fedavg(scheme="full", step_size=1e-300, start=start),
+        problem=fedback.Problem(
+            clients=1, base=fedback.gaussian(mean=[0.0], dim=2000, noise=0.0), loss=fedback.mean()
+        ),
+    )
+    assert fedback.run(spec).final_theta[0].tolist() == start

@@ -82,7 +82,16 @@ deploy = "round"
 step_size = { constant = 0.05 }
 """
 
-SPECS = {"gaussian": GAUSSIAN, "long": LONG, "full": FULL, "table": CREDIT}
+SITES = (
+    CREDIT.replace(
+        'kind = "table"\npath = "people.csv"\n',
+        'kind = "sites"\nfeatures = ["utilisation", "lines", "income"]\n',
+    )
+    .replace('partition = { column = "bank" }\n', "")
+    .replace("[problem.base]", "[problem]\nclients = 3\n\n[problem.base]")
+)  # the same rows, where only their sites can read them
+
+SPECS = {"gaussian": GAUSSIAN, "long": LONG, "full": FULL, "table": CREDIT, "sites": SITES}
 
 
 def write(folder: Path, name: str) -> Path:
@@ -90,4 +99,8 @@ def write(folder: Path, name: str) -> Path:
     path = folder / f"{name}.toml"
     path.write_text(SPECS[name])
     (folder / "people.csv").write_text(TABLE)
+    header, *rows = TABLE.splitlines()
+    for client, bank in enumerate(["ash", "elm", "oak"]):
+        own = [row for row in rows if row.startswith(bank)]
+        (folder / f"rows-{client}.csv").write_text("\n".join([header, *own]))
     return path

@@ -11,6 +11,8 @@ from fedback.flower import messages
 from fedback.flower.messages import (
     Answer,
     BadMessage,
+    Census,
+    Count,
     Order,
     Question,
     Refusal,
@@ -53,12 +55,26 @@ def answer(**changes):
     return Answer(**(fields | changes))
 
 
+def count(**changes):
+    fields = dict(
+        version="1",
+        clients=np.array([0, 4], dtype=np.uint32),
+        rows=np.array([7, 2**63], dtype=np.uint64),
+        sums=np.ones((2, 9)),
+    )
+    return Count(**(fields | changes))
+
+
 MESSAGES = [
     Question(version="1", plan_hash="ab"),
     answer(),
     answer(clients=np.array([], dtype=np.uint32)),
-    answer(rows=np.array([7, 2**63], dtype=np.uint64), sums=np.ones((2, 9))),
+    Census(version="1"),
+    Census(version="1", sums=np.ones((1, 9))),
+    count(),
+    Question(version="1", plan_hash="ab", rows=np.array([7, 2], np.uint64), sums=np.ones((2, 9))),
     order(),
+    order(rows=np.array([7, 2], dtype=np.uint64), sums=np.ones((2, 9))),
     update(),
     Refusal(version="1", reason="no"),
 ]
@@ -150,7 +166,8 @@ def test_answers_and_updates_that_do_not_add_up_are_refused():
     for bad in [
         lambda: answer(clients=np.array([1, 1], dtype=np.uint32)),
         lambda: answer(clients=np.array([1, 5], dtype=np.uint32)),
-        lambda: answer(rows=np.array([1], dtype=np.uint64)),
+        lambda: count(rows=np.array([1], dtype=np.uint64)),
+        lambda: count(sums=np.array([[1.0], [np.nan]])),
         lambda: update(delta=np.ones((3, 2))),
         lambda: update(clients=np.array([4], dtype=np.uint32)),
     ]:

@@ -358,7 +358,9 @@ def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
 
     real = client_app.load
     monkeypatch.setattr(
-        client_app, "load", lambda s: (Broken(), s.clients) if s.clients == (2,) else real(s)
+        client_app,
+        "load",
+        lambda s, gathered: (Broken(), s.clients) if s.clients == (2,) else real(s, gathered),
     )
     loop = grid(spec)
     run = connect(loop)

@@ -16,9 +16,21 @@ from flwr.clientapp import ClientApp
 
 import fedback
 
-from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
+from .census import Gathered
+from .messages import (
+    Answer,
+    BadMessage,
+    Census,
+    Count,
+    Order,
+    Question,
+    Refusal,
+    Update,
+    decode,
+    encode,
+)
 from .settings import BadSetting, NodeSettings
-from .site import load
+from .site import load, tables
 
 logger = getLogger("flwr.fedback")
 app = ClientApp()
@@ -26,23 +38,26 @@ app = ClientApp()
 
 @app.query()
 def query(message: Message, context: Context) -> Message:
-    """Whom do you hold?"""
-    return reply(message, context, Question, answer)
+    """Whom do you hold? How many rows have they?"""
+    return reply(message, context, {Question: answer, Census: count})
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """Work for a round."""
-    return reply(message, context, Order, work)
+    return reply(message, context, {Order: work})
 
 
-def reply(message: Message, context: Context, kind: type, respond) -> Message:
-    """What `respond` says to a message of the kind, or why not."""
+def reply(message: Message, context: Context, respond: dict) -> Message:
+    """What is said to a message of one of the kinds, or why not."""
     started = time.monotonic()
+    kind = "message"
     try:
-        asked = decode(message.content, kind)
-        site, clients = load(NodeSettings.read(context.node_config, context.run_config))
-        content = respond(site, clients, asked)
+        asked = decode(message.content, *respond)
+        kind = type(asked).__name__.lower()
+        content = respond[type(asked)](
+            NodeSettings.read(context.node_config, context.run_config), asked
+        )
     except (BadMessage, BadSetting) as reason:
         logger.error("refused: %s", reason)
         content = Refusal(version=fedback.__version__, reason=str(reason))
@@ -50,12 +65,35 @@ def reply(message: Message, context: Context, kind: type, respond) -> Message:
         logger.exception("the site failed")
         reason = f"{type(error).__name__} at the site; the node's log has the traceback"
         content = Refusal(version=fedback.__version__, reason=reason)
-    logger.info("%s in %.3f s", kind.__name__.lower(), time.monotonic() - started)
+    logger.info("%s in %.3f s", kind, time.monotonic() - started)
     return Message(encode(content), reply_to=message)
 
 
-def answer(site, clients: tuple[int, ...], _question: Question) -> Answer:
+def count(settings: NodeSettings, census: Census) -> Count:
+    """The site's counts, and the sums that were asked for."""
+    own = tables(settings)
+    clients, rows, sums = own.sums()
+    if census.sums is not None:
+        sums = own.squares(census.sums[0])
+    return Count(
+        version=fedback.__version__,
+        clients=clients.astype(np.uint32),
+        rows=rows.astype(np.uint64),
+        sums=sums,
+    )
+
+
+def gathered(message: Question | Order) -> Gathered | None:
+    """What a census came to, if there was one."""
+    if message.rows is None:
+        return None
+    sums = np.empty((0, 0)) if message.sums is None else message.sums
+    return Gathered(message.rows, sums)
+
+
+def answer(settings: NodeSettings, question: Question) -> Answer:
     """Whom the site holds. Whether that is what the run needs is for the server to say."""
+    site, clients = load(settings, gathered(question))
     return Answer(
         version=fedback.__version__,
         plan_hash=site.plan_hash,
@@ -65,8 +103,9 @@ def answer(site, clients: tuple[int, ...], _question: Question) -> Answer:
     )
 
 
-def work(site, clients: tuple[int, ...], order: Order) -> Update:
+def work(settings: NodeSettings, order: Order) -> Update:
     """The clients' work, if they are the site's and the plan is the same."""
+    site, clients = load(settings, gathered(order))
     if order.version != fedback.__version__:
         raise BadMessage(f"the order comes from fedback {order.version}, not {fedback.__version__}")
     if order.plan_hash != site.plan_hash:

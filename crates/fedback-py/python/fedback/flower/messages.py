@@ -1,6 +1,6 @@
 """What travels between the server and the sites, and nothing else.
 
-Five kinds of message, each a set of named fields. A field is a text, a count or an array; it
+Seven kinds of message, each a set of named fields. A field is a text, a count or an array; it
 travels in the Flower record made for it (`ConfigRecord`, `MetricRecord`, `ArrayRecord`), arrays
 as raw little-endian bytes beside their dtype and shape. Nothing is pickled. `FIELDS` and `KINDS`
 are the whole list: `decode` refuses a record, a field, a dtype or a shape that is not in it, and
@@ -37,38 +37,62 @@ class BadMessage(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Census:
+    """Server to site: how many rows have your clients, and what are the sums of their features?
+    Where the mean of every feature is known, in `sums`: the sums of squared distances to it."""
+
+    version: str
+    sums: np.ndarray | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """Site to server: the clients it holds, their rows, and a row of sums for each."""
+
+    version: str
+    clients: np.ndarray
+    rows: np.ndarray
+    sums: np.ndarray
+
+    def __post_init__(self):
+        for name in ("rows", "sums"):
+            value = getattr(self, name)
+            if len(value) != len(self.clients):
+                raise BadMessage(f"count: {len(value)} {name} for {len(self.clients)} clients")
+        if not np.isfinite(self.sums).all():
+            raise BadMessage("count: a sum is not finite")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Question:
-    """Server to site: whom do you hold, and under which plan?"""
+    """Server to site: whom do you hold, and under which plan?
+
+    `rows` and `sums` are what a census came to, where there was one: every client's count of rows,
+    and the mean and standard deviation of every feature.
+    """
 
     version: str
     plan_hash: str
+    rows: np.ndarray | None = None
+    sums: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Site to server: the clients it holds, out of a federation of so many, in so many coordinates.
-
-    `rows` has a count per client. `sums` has a row per client, the sums that `standardize` needs
-    of a table that only its site can read. Both are optional.
-    """
+    """Site to server: the clients it holds, out of a federation of so many, in so many
+    coordinates."""
 
     version: str
     plan_hash: str
     federation: int
     dim: int
     clients: np.ndarray
-    rows: np.ndarray | None = None
-    sums: np.ndarray | None = None
 
     def __post_init__(self):
         if len(np.unique(self.clients)) != len(self.clients):
             raise BadMessage("answer: a client is listed twice")
         if len(self.clients) and self.clients.max() >= self.federation:
             raise BadMessage(f"answer: client {self.clients.max()} of {self.federation}")
-        for name in ("rows", "sums"):
-            value = getattr(self, name)
-            if value is not None and len(value) != len(self.clients):
-                raise BadMessage(f"answer: {len(value)} {name} for {len(self.clients)} clients")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +100,8 @@ class Order:
     """Server to site: work from these models; pair j is client `clients[j]` in `repetitions[j]`.
 
     `theta` has a row per repetition of the run, `step` is the index of the round's first local
-    step, `stream_key` holds the seed that streams are keyed by.
+    step, `stream_key` holds the seed that streams are keyed by; `rows` and `sums` are as in a
+    question.
     """
 
     version: str
@@ -87,6 +112,8 @@ class Order:
     theta: np.ndarray
     repetitions: np.ndarray
     clients: np.ndarray
+    rows: np.ndarray | None = None
+    sums: np.ndarray | None = None
 
     def __post_init__(self):
         if len(self.stream_key) != 1:
@@ -122,7 +149,10 @@ class Refusal:
     reason: str
 
 
-KINDS = {kind.__name__.lower(): kind for kind in (Question, Answer, Order, Update, Refusal)}
+KINDS = {
+    kind.__name__.lower(): kind
+    for kind in (Census, Count, Question, Answer, Order, Update, Refusal)
+}
 """The kinds of message by their name on the wire."""
 
 

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid, ServerApp
 
 import fedback
 
+from . import census
 from .settings import RunSettings, values
 from .transport import Transport
 
@@ -33,11 +34,14 @@ def main(grid: Grid, context: Context) -> None:
 def federate(grid: Grid, settings: RunSettings):
     """The run, recorded in the store; its result."""
     started = time.monotonic()
+    spec = fedback.Spec(settings.spec).set(values(settings.set))
     transport = Transport(grid, fedback.__version__, settings.wait, settings.deadline)
+    if census.needed(spec):
+        transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait)
+        spec = transport.gathered.complete(spec)
     run = fedback.federate(
-        settings.spec,
+        spec,
         transport,
-        set=values(settings.set),
         store=settings.store,
         resume=settings.resume,
         minimum=settings.minimum,

@@ -75,6 +75,7 @@ class NodeSettings:
     | clients | by partition | the clients the node holds, `"0,3,7"` |
     | partition-id, num-partitions | none | node i of n holds the clients c with c mod n = i |
     | observe | none | the site's function, `module:function` or `/path/file.py:function` |
+    | data | none | the site's own table; for several clients, a path with `{client}` in it |
     """
 
     spec: str
@@ -82,6 +83,7 @@ class NodeSettings:
     clients: tuple[int, ...] | None
     partition: tuple[int, int] | None
     observe: str | None
+    data: str | None = None
 
     @staticmethod
     def read(node_config, run_config) -> NodeSettings:
@@ -107,6 +109,7 @@ class NodeSettings:
             clients=clients,
             partition=partition,
             observe=node_config.get("observe") or None,
+            data=absolute(node_config, "data", "node"),
         )
 
 

@@ -10,19 +10,46 @@ from pathlib import Path
 
 import fedback
 
+from .census import Gathered
 from .settings import BadSetting, NodeSettings, values
 
 
-def load(settings: NodeSettings):
+def load(settings: NodeSettings, gathered: Gathered | None = None):
     """The site, and the clients it holds. Kept while the process lives and the spec's file stays
     as it is: a simulated node is called many times in one process, a deployed one once."""
-    try:
-        changed = os.stat(settings.spec).st_mtime_ns
-    except OSError:
+    if gathered is not None:
+        own = tables(settings)
+        clients = tuple(own.sums()[0].tolist())
+        spec = gathered.complete(fedback.Spec(settings.spec).set(values(settings.set)))
+        return fedback.Site(spec, clients=clients, tables=own), clients
+    return build(settings, changed(settings.spec, "spec"))
+
+
+def tables(settings: NodeSettings) -> fedback.Tables:
+    """The tables of the clients that the node holds."""
+    if settings.data is None:
         raise BadSetting(
-            f"spec {settings.spec} is not there, or cannot be read, at this node"
-        ) from None
-    return build(settings, changed)
+            'node config: data is missing; rows lie at sites here: data="/path/rows.csv"'
+        )
+    if settings.clients is None:
+        raise BadSetting('node config: clients is missing; whose rows are these? clients="0,3"')
+    files = {client: settings.data.replace("{client}", str(client)) for client in settings.clients}
+    stamps = tuple(changed(path, "data") for path in files.values())
+    return read(settings, tuple(files.items()), stamps)
+
+
+@lru_cache(maxsize=64)
+def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
+    """The same, from the files."""
+    return fedback.Tables(settings.spec, dict(files), set=values(settings.set))
+
+
+def changed(path: str, what: str) -> int:
+    """When a file was changed."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        raise BadSetting(f"{what} {path} is not there, or cannot be read, at this node") from None
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ from logging import getLogger
 import numpy as np
 from flwr.app import Message, MessageType
 
+from .census import Gathered
 from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
 from .roster import Refused, Roster, listed
 
@@ -73,6 +74,8 @@ class Transport:
         self._due = self._looked = 0.0
         self._pause = SHORTEST_PAUSE
         self.seconds_waiting = 0.0
+        #: What a census came to, which travels with every question and order.
+        self.gathered: Gathered | None = None
 
     # What the compiled package calls.
 
@@ -151,12 +154,19 @@ class Transport:
             theta=order.thetas,
             repetitions=repetitions,
             clients=clients,
+            **self._counted(),
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
         # What comes too late for this ask may be in time for the next.
         if not self._send(content, MessageType.TRAIN, sent, 2 * self._deadline):
             self._absent(sent, "Flower did not take the message")
+
+    def _counted(self) -> dict:
+        if self.gathered is None:
+            return {}
+        sums = self.gathered.sums if len(self.gathered.sums) else None
+        return {"rows": self.gathered.rows, "sums": sums}
 
     def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
         message = Message(
@@ -223,7 +233,9 @@ class Transport:
                 del self._sent[identity]
         for node in [node for node in nodes if node not in self._nodes]:
             self._nodes[node] = nodes[node]
-            question = Question(version=self._version, plan_hash=self._roster.plan_hash)
+            question = Question(
+                version=self._version, plan_hash=self._roster.plan_hash, **self._counted()
+            )
             self._send(question, MessageType.QUERY, Sent(node), self._wait)
 
     def _questions(self) -> list[int]:
