@@ -4,6 +4,7 @@
 //! updates into θ. [`simulate`] does all of it in memory.
 
 pub mod algorithm;
+mod arrival;
 pub mod cohort;
 pub mod server;
 pub mod simulate;

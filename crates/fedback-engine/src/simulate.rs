@@ -115,6 +115,12 @@ impl<'a, W: Work> Simulation<'a, W> {
         Simulation { work, protocol, sampler, weights, seed, round, groups }
     }
 
+    /// The same simulation with another sampler of cohorts, for example one that knows when clients
+    /// arrive.
+    pub fn with_sampler(self, sampler: Arc<CohortSampler>) -> Self {
+        Simulation { sampler, ..self }
+    }
+
     /// Rounds closed so far.
     pub fn round(&self) -> Round {
         self.round

@@ -1,5 +1,6 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
+mod arrivals;
 mod problem;
 mod resamples;
 mod response;
@@ -13,6 +14,7 @@ use fedback_core::stream::{STREAM_FORMAT, Seed};
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
+pub use arrivals::PlannedArrivals;
 pub use resamples::Resamples;
 
 use crate::error::Error;
@@ -34,6 +36,8 @@ pub struct Plan {
     pub federation: Federation,
     /// The algorithm.
     pub protocol: Protocol,
+    /// When clients answer, where the spec describes it.
+    pub arrivals: Option<PlannedArrivals>,
     /// θ before the first round.
     pub start: Vec<f64>,
     /// θ^PS, where it is asked for and exists.
@@ -55,11 +59,13 @@ impl Plan {
         let built = problem::build(&spec, directory).map_err(fail)?;
         let Algorithm::PFedavg(algorithm) = &spec.algorithm;
         let protocol = build_protocol(algorithm, &built.federation).map_err(fail)?;
+        let (arrivals, latencies) =
+            arrivals::build(&spec, algorithm, &built.federation, directory).map_err(fail)?;
         check_sizes(&spec, &protocol, built.federation.dim()).map_err(fail)?;
         check_measure(&spec.measure, &built.federation).map_err(fail)?;
         let (start, stable_point) =
             build_start(algorithm, &built.federation, spec.measure.distance).map_err(fail)?;
-        let hash = hash(&spec, &built.data);
+        let hash = hash(&spec, &[built.data, latencies].concat());
         let set = set
             .into_iter()
             .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
@@ -70,6 +76,7 @@ impl Plan {
             directory: directory.display().to_string(),
             federation: built.federation,
             protocol,
+            arrivals,
             start,
             stable_point,
             hash,
@@ -132,9 +139,23 @@ fn build_protocol(algorithm: &PFedAvg, federation: &Federation) -> Result<Protoc
             }
             Scheme::WithoutReplacement { cohort }
         }
+        SchemeName::FirstArrivals => {
+            let cohort = cohort()?;
+            if cohort > clients {
+                let allowed = format!("of first arrivals allowed: 1 to N = {clients}");
+                return Err(fail("cohort", format!("found {cohort}; {allowed}")));
+            }
+            Scheme::FirstArrivals { cohort, correct: algorithm.correct }
+        }
     };
     if algorithm.scale_objectives && algorithm.scheme != SchemeName::WithoutReplacement {
-        let why = "is for the scheme \"without-replacement\" only; the others need no scaling";
+        let why = match algorithm.scheme {
+            SchemeName::FirstArrivals => {
+                "is for the scheme \"without-replacement\" only; what makes up for speed is correct = \
+                 true"
+            }
+            _ => "is for the scheme \"without-replacement\" only; the others need no scaling",
+        };
         return Err(fail("scale_objectives", why.into()));
     }
     Ok(Protocol {
@@ -186,10 +207,7 @@ fn check_sizes(spec: &Spec, protocol: &Protocol, dim: usize) -> Result<(), KeyEr
 
 /// Numbers that models, cohorts and steps take, roughly.
 fn numbers_in_memory(spec: &Spec, protocol: &Protocol, dim: usize) -> f64 {
-    let cohort = match protocol.scheme {
-        Scheme::Full => 0.0,
-        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort as f64,
-    };
+    let cohort = protocol.scheme.cohort().unwrap_or(0) as f64;
     let models = 2.0 * spec.repetitions.0 as f64 * dim as f64;
     models + cohort * (dim as f64 + 3.0) + 17.0 * protocol.local_steps as f64
 }

@@ -40,6 +40,7 @@ pub fn run(
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
+    plan.check_arrivals()?;
     let resumed_from = resume.as_ref().map(|resume| resume.state.round);
     let repetitions = plan.spec.repetitions.0 as usize;
     let (state, records) = match resume {
@@ -90,6 +91,13 @@ impl<'a> Running<'a> {
             &state.thetas,
             &failed,
         );
+        let simulation = match &plan.arrivals {
+            Some(arrivals) => {
+                let weights = plan.federation.weights.clone();
+                simulation.with_sampler(Arc::new(arrivals.sampler(&plan.protocol, weights)))
+            }
+            None => simulation,
+        };
         let now = Instant::now();
         Running {
             plan,

@@ -125,6 +125,14 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
     Experiment::new(&document)
 }
 
+/// A complaint about a key with the spec that holds it.
+fn in_spec(args: &SpecArgs) -> impl Fn(Error) -> Error {
+    move |error| match error {
+        Error::Input(message) => Error::input(args.spec.display(), message),
+        other => other,
+    }
+}
+
 /// How a point of a sweep is called in tables and legends.
 fn label(plan: &Plan) -> String {
     label_of(&plan.spec.name, &plan.set)
