@@ -25,8 +25,10 @@ use nalgebra::DMatrix;
 use clock::{Clock, Jumps, Smooth};
 use count::Count;
 
-/// More multiplications than these take too long.
-const MOST_WORK: f64 = 2e10;
+/// More multiplications than these take more than some seconds: about 2,200 clients.
+const MOST_WORK: f64 = 4e9;
+/// The same for pairs, which are asked for after every run: about 130 clients.
+const MOST_WORK_FOR_PAIRS: f64 = 1e9;
 /// How many panels, halves and nodes a smooth integral takes, roughly.
 const EVALUATIONS: f64 = 400.0;
 
@@ -151,7 +153,8 @@ fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), TooMany> {
         _ => (EVALUATIONS, clients),
     };
     let each = clients * clients + moving * clients * if pairs { clients } else { 1.0 };
-    match evaluations * each <= MOST_WORK {
+    let most = if pairs { MOST_WORK_FOR_PAIRS } else { MOST_WORK };
+    match evaluations * each <= most {
         true => Ok(()),
         false => Err(TooMany(format!(
             "the probabilities of being among the first of {clients} clients take too long to \
