@@ -57,7 +57,9 @@ fn away(plan: &Plan, dynamics: &Dynamics<'_>, certificate: &Certificate) -> Opti
 impl Check {
     /// Checks a plan; `stage` is told what is being done.
     pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Self {
-        stage("looking who is first");
+        if plan.arrivals.is_some() {
+            stage("looking who is first");
+        }
         let dynamics = Dynamics::of(plan);
         let (federation, protocol) = (dynamics.federation.as_ref(), &dynamics.protocol);
         let choice = dynamics.choice.as_ref();

@@ -65,14 +65,15 @@ fn arrivals_are_as_likely_as_theory_says() {
                     "{what}: {found} {expected} ± {error} ({latency:?}, {cohort}, {deadline:?})"
                 );
             };
-            for i in 0..5 {
-                for j in 0..5 {
-                    close(f64::from(together[i][j]), both[(i, j)], 1.0, "probability");
+            for (i, row) in together.iter().enumerate() {
+                for (j, count) in row.iter().enumerate() {
+                    close(f64::from(*count), both[(i, j)], 1.0, "probability");
                 }
-                if reachable {
-                    // A coefficient is p/π or nothing.
-                    close(coefficients[i], weights[i], weights[i] / single[i], "coefficient");
-                }
+            }
+            let all = coefficients.iter().zip(weights).zip(&single);
+            // A coefficient is p/π or nothing.
+            for ((sum, p), pi) in all.filter(|_| reachable) {
+                close(*sum, p, p / pi, "coefficient");
             }
         }
     }

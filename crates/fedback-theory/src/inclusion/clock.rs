@@ -139,16 +139,18 @@ impl<'a> Jumps<'a> {
         }
         now.moving.clear();
         let Some(&(latency, _)) = self.values.get(self.place) else { return false };
-        let mut counts = vec![0; 0];
+        let mut counts: Vec<usize> = Vec::new();
         while let Some(&(same, client)) = self.values.get(self.place)
             && same == latency
         {
             // Clients are in order within a latency.
-            if now.moving.last() != Some(&client) {
-                now.moving.push(client);
-                counts.push(0);
+            match counts.last_mut() {
+                Some(count) if now.moving.last() == Some(&client) => *count += 1,
+                _ => {
+                    now.moving.push(client);
+                    counts.push(1);
+                }
             }
-            *counts.last_mut().unwrap_or(&mut 0) += 1;
             self.place += 1;
         }
         for (&client, count) in now.moving.iter().zip(counts) {

@@ -113,17 +113,17 @@ mod tests {
         for (found, expected) in count.probabilities.iter().zip(enumerated(&arrived)) {
             close(*found, expected);
         }
-        for i in 0..arrived.len() {
+        for (i, &own) in arrived.iter().enumerate() {
             let others: Vec<f64> =
                 (0..arrived.len()).filter(|j| *j != i).map(|j| arrived[j]).collect();
             let expected = enumerated(&others);
-            let found = count.without(arrived[i]);
+            let found = count.without(own);
             for (found, expected) in found.probabilities.iter().zip(&expected) {
                 close(*found, *expected);
             }
             for k in 0..others.len() {
                 let sum = expected[..=k].iter().sum();
-                close(count.at_most_without(arrived[i], k), sum);
+                close(count.at_most_without(own, k), sum);
                 close(found.at_most(k), sum);
                 close(found.at_least(k + 1), 1.0 - sum);
             }
