@@ -176,6 +176,7 @@ impl Advice {
         listener: &mut dyn Sink,
         stop: &AtomicBool,
     ) -> Result<Self, Error> {
+        refuse_first_arrivals(plan)?;
         let exact = plan.federation.is_affine();
         let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
         let target = safety * question.accuracy;
@@ -265,6 +266,19 @@ impl Advice {
     }
 }
 
+/// Refuses a spec whose cohorts are the first to arrive.
+pub fn refuse_first_arrivals(plan: &Plan) -> Result<(), Error> {
+    match plan.protocol.scheme {
+        Scheme::FirstArrivals { .. } => Err(Error::input(
+            "algorithm.scheme",
+            "found \"first-arrivals\"; plans are made for full, with-replacement and \
+             without-replacement, since who is fast is not for a plan to choose: set one of them, \
+             without latency, deadline and correct",
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn square_distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
@@ -342,6 +356,7 @@ pub fn scheme_and_cohort(scheme: Scheme) -> (SchemeName, Option<usize>) {
         Scheme::Full => (SchemeName::Full, None),
         Scheme::WithReplacement { cohort } => (SchemeName::WithReplacement, Some(cohort)),
         Scheme::WithoutReplacement { cohort } => (SchemeName::WithoutReplacement, Some(cohort)),
+        Scheme::FirstArrivals { cohort, .. } => (SchemeName::FirstArrivals, Some(cohort)),
     }
 }
 

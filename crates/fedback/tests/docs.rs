@@ -154,7 +154,8 @@ fn what_pages_show_is_what_happens() {
 
 /// The pictures of a page are what its commands drew.
 fn pictures(page: &Page, folder: &Path) {
-    let names = page.text.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
+    let text = page.text.replace("](../images/", "](images/");
+    let names = text.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
     for name in names {
         let Some((place, file)) = name.split_once('-') else { continue };
         compare_picture(name, &folder.join(place).join(file));

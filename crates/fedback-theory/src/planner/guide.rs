@@ -25,7 +25,7 @@ pub fn noise_limited_local_steps(
                 let k = cohort as f64;
                 (p * p + p * (1.0 - p) / k, p / k)
             }
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 let k = cohort as f64;
                 let finite = if n > 1.0 { (n - k) / (n - 1.0) } else { 0.0 };
                 (n / k * p * p, n / k * finite * p * p)

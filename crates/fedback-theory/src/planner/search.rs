@@ -162,7 +162,9 @@ impl Question {
         match scheme {
             _ if self.waits() => true,
             Scheme::Full => true,
-            Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithReplacement { cohort }
+            | Scheme::WithoutReplacement { cohort }
+            | Scheme::FirstArrivals { cohort, .. } => {
                 cohort == largest && !(self.full && largest == clients)
             }
         }
@@ -304,15 +306,12 @@ impl Search<'_> {
         let Some(best) = self.best() else { return };
         let resize: fn(usize) -> Scheme = match self.variants[best.variant].scheme {
             Scheme::Full if !self.question.without_replacement => return,
-            Scheme::Full | Scheme::WithoutReplacement { .. } => {
+            Scheme::Full | Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
                 |cohort| Scheme::WithoutReplacement { cohort }
             }
             Scheme::WithReplacement { .. } => |cohort| Scheme::WithReplacement { cohort },
         };
-        let own = match self.variants[best.variant].scheme {
-            Scheme::Full => clients,
-            Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
-        };
+        let own = self.variants[best.variant].scheme.cohort().unwrap_or(clients);
         let mut tried: Vec<usize> =
             (1..=clients).filter(|&k| self.find(resize(k)).is_some()).collect();
         if !tried.contains(&own) {
