@@ -48,8 +48,10 @@ const ELSEWHERE: [(&str, &str); 10] = [
 ];
 
 /// Pages whose commands another test runs, and which.
-const OTHERS: [(&str, &str); 1] =
-    [("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py")];
+const OTHERS: [(&str, &str); 2] = [
+    ("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
+    ("docs/how-to/simulate-on-flower.md", "crates/fedback-py/tests/flower/test_simulation.py"),
+];
 
 /// Commands at which the page says to press Ctrl-C: stopped as soon as there is a checkpoint.
 const INTERRUPTED: [&str; 1] = ["fedback run experiment.toml --set rounds=100000"];
