@@ -63,8 +63,9 @@ pub fn federate(
         hash: plan.hash.clone(),
         dim: plan.dim,
         raised: Mutex::new(None),
+        stop: AtomicBool::new(false),
     };
-    let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, round) = (&link.stop, AtomicU64::new(0));
     let records = from.as_ref().map(|from| from.records.clone()).unwrap_or_default();
     let (rounds, name) = (plan.spec.rounds.0, plan.spec.name.clone());
     let tick = |py: Python<'_>| match &progress {
@@ -73,14 +74,14 @@ pub fn federate(
         }
         None => Ok(()),
     };
-    let made = supervise(py, &stop, tick, || {
+    let made = supervise(py, stop, tick, || {
         let mut listener = Listener { records, round: &round };
         let store = store.as_deref().map(Store::open).transpose()?;
         let mut calling = &link;
         let settings = Settings { minimum, attempts };
         let mut live = |judge: &dyn fedback_lab::measure::Judge| {
             let live = LiveRun { plan: &plan, judge, transport: &mut calling, settings };
-            run_live(live, store.as_ref().zip(id), from.clone(), &mut listener, &stop)
+            run_live(live, store.as_ref().zip(id), from.clone(), &mut listener, stop)
         };
         let outcome = match &plan {
             Built::Whole(plan) => live(&*plan.judge()),
@@ -156,6 +157,8 @@ struct Link {
     hash: String,
     dim: usize,
     raised: Mutex<Option<PyErr>>,
+    /// Set where somebody asked to stop.
+    stop: AtomicBool,
 }
 
 impl Link {
@@ -197,10 +200,35 @@ impl Transport for &Link {
     }
 
     fn next(&mut self) -> Result<Arrival, TransportError> {
+        loop {
+            if let Some(arrival) = self.arrival()? {
+                return Ok(arrival);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(TransportError::Interrupted);
+            }
+        }
+    }
+
+    fn refused(&mut self, sender: Sender, reason: &Refusal) {
+        // What goes wrong in telling is raised at the end, like everything else.
+        let _ = self.call(|py| {
+            let arguments = (sender.repetition, sender.client.0, reason.to_string());
+            self.transport.call_method1(py, "refused", arguments).map(|_| ())
+        });
+    }
+}
+
+impl Link {
+    /// What came, if anything did.
+    fn arrival(&self) -> Result<Option<Arrival>, TransportError> {
         self.call(|py| {
             let came = self.messages.bind(py).getattr("arrival")?.call1((&self.transport,))?;
+            if came.is_none() {
+                return Ok(None);
+            }
             let came = came.cast_into::<PyTuple>()?;
-            Ok(match came.len() {
+            Ok(Some(match came.len() {
                 4 => {
                     let (round, repetition, client, delta): (u64, u64, u32, Bound<'_, PyBytes>) =
                         came.extract()?;
@@ -213,15 +241,7 @@ impl Transport for &Link {
                     Arrival::Absent { client: ClientId(client), reason }
                 }
                 _ => Arrival::Deadline,
-            })
+            }))
         })
-    }
-
-    fn refused(&mut self, sender: Sender, reason: &Refusal) {
-        // What goes wrong in telling is raised at the end, like everything else.
-        let _ = self.call(|py| {
-            let arguments = (sender.repetition, sender.client.0, reason.to_string());
-            self.transport.call_method1(py, "refused", arguments).map(|_| ())
-        });
     }
 }

@@ -249,3 +249,26 @@ def test_first_arrivals_are_recorded_and_replayed(few, correct, tmp_path):
     resumed = fedback.federate(spec, race, store=tmp_path / "runs.db", resume=2)
     assert resumed.resumed_from == 7
     assert np.array_equal(resumed.final_theta, live.final_theta)
+
+
+def test_ctrl_c_stops_a_run_that_waits_for_its_sites(few, tmp_path):
+    """A signal comes while nobody answers; the run stops, and can be resumed."""
+    import signal
+
+    class Silent(Loopback):
+        def next(self):
+            if self.orders[-1].round < 3:
+                return super().next()
+            if not self.mail:
+                return None
+            self.mail.clear()
+            signal.raise_signal(signal.SIGINT)
+            return None
+
+    spec = few.set(measure={"every": 4})
+    with pytest.raises(KeyboardInterrupt):
+        fedback.federate(spec, Silent([fedback.Site(spec)]), store=tmp_path / "runs.db")
+    back = Loopback([fedback.Site(spec)])
+    live = fedback.federate(spec, back, store=tmp_path / "runs.db", resume=1)
+    assert live.resumed_from == 3
+    assert np.array_equal(live.final_theta, fedback.run(spec).final_theta)

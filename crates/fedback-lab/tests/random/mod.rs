@@ -28,6 +28,7 @@ pub fn plan(seed: u64) -> Plan {
         _ => vec![100.0; dim],
     };
     let mut plan = template();
+    (plan.weights, plan.dim) = (federation.weights.clone(), dim);
     (plan.federation, plan.protocol, plan.start) = (federation, protocol, start);
     plan
 }

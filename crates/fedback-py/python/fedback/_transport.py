@@ -36,9 +36,10 @@ class Transport(Protocol):
     def ask(self, order: Order) -> None:
         """Sends an order; does not wait for answers."""
 
-    def next(self) -> tuple:
-        """Waits for what comes next: ``("update", round, repetition, client, delta)``, ``("absent",
-        client, reason)`` or ``("deadline",)``."""
+    def next(self) -> tuple | None:
+        """What comes next: ``("update", round, repetition, client, delta)``, ``("absent", client,
+        reason)`` or ``("deadline",)``; ``None`` after a moment without any of them, so that a run
+        can be stopped meanwhile."""
 
     def refused(self, repetition: int, client: int, reason: str) -> None:
         """An update was refused; the client may send a right one while the round is open."""
@@ -58,10 +59,12 @@ def ask(
     transport.ask(Order(*key, plan_hash, again, numbers(thetas).reshape(-1, dim), *pairs))
 
 
-def arrival(transport: Transport) -> tuple:
+def arrival(transport: Transport) -> tuple | None:
     """Takes what came next: four things are an update, two an absence, none a deadline."""
     came: Any = transport.next()
     match came:
+        case None:
+            return None
         case ("update", round, repetition, client, delta):
             numbers = np.ascontiguousarray(delta, dtype="<f8").ravel()
             return int(round), int(repetition), int(client), numbers.tobytes()

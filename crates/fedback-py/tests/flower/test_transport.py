@@ -50,7 +50,8 @@ def events(transport):
     """Everything until the deadline."""
     found = []
     while not found or found[-1] != ("deadline",):
-        found.append(transport.next())
+        if (came := transport.next()) is not None:
+            found.append(came)
     return found[:-1]
 
 

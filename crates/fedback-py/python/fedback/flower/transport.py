@@ -105,8 +105,8 @@ class Transport:
         self.seconds_waiting += time.monotonic() - started
 
     def next(self):
-        """Waits for the next thing to happen: an update, an absence, the deadline. Where nothing
-        is on its way any more, the deadline comes at once."""
+        """The next thing that has happened: an update, an absence, the deadline; `None` after a
+        moment without any. Where nothing is on its way any more, the deadline comes at once."""
         started = time.monotonic()
         event = self._next()
         self.seconds_waiting += time.monotonic() - started
@@ -249,21 +249,22 @@ class Transport:
     # Messages in.
 
     def _next(self):
-        while not self._events:
-            waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
-            if not waiting and not self._parked:
-                return ("deadline",)
-            self._collect()
-            self._dispatch()
-            if self._events:
-                break
-            if time.monotonic() >= self._due:
-                for sent in waiting:
-                    logger.warning("round %d: %s is late", sent.round, self._name(sent.node))
-                    self._roster.missed(sent.node)
-                return ("deadline",)
-            self._rest()
-        return self._events.popleft()
+        if self._events:
+            return self._events.popleft()
+        waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
+        if not waiting and not self._parked:
+            return ("deadline",)
+        self._collect()
+        self._dispatch()
+        if self._events:
+            return self._events.popleft()
+        if time.monotonic() >= self._due:
+            for sent in waiting:
+                logger.warning("round %d: %s is late", sent.round, self._name(sent.node))
+                self._roster.missed(sent.node)
+            return ("deadline",)
+        self._rest()
+        return None
 
     def _rest(self) -> None:
         time.sleep(self._pause)
