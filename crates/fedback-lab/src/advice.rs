@@ -80,6 +80,8 @@ pub struct Advice {
     pub best: Result<Proposal, Binding>,
     /// The cheapest way for each E and scheme that was looked at.
     pub alternatives: Vec<Proposal>,
+    /// Whether the search ended before everything was looked at, because it took too long.
+    pub search_cut: bool,
     /// When the spec's own setting reaches the target for good, if it does within ten times the
     /// budget.
     pub own: Option<Proposal>,
@@ -121,6 +123,7 @@ impl Advice {
                 needed_steps: None,
             }),
             alternatives: Vec::new(),
+            search_cut: false,
             own: None,
             mirrored: None,
             paper: None,
@@ -142,9 +145,10 @@ impl Advice {
         };
         let ready = advice.ready(plan, point, margin)?;
         advice.start_distance_sq = Some(square_distance(&plan.start, point));
-        let Found { best, alternatives } =
+        let Found { best, alternatives, cut } =
             planner::search(&ready.task, &ready.question, &mut |share| progress(0.6 * share));
         advice.alternatives = alternatives;
+        advice.search_cut = cut;
         advice.best = best.ok_or_else(|| binding(&ready, &advice.question));
         let far = ready.question.budget.saturating_mul(10);
         advice.own = planner::own(&ready.task, target, &ready.question.prices, far);

@@ -56,6 +56,7 @@ impl Advice {
                 "reason": binding.reason,
                 "needed_steps": binding.needed_steps,
             })),
+            "search_cut": self.search_cut,
             "own_setting": self.own.as_ref().map(|own| brief(own, clients)),
             "mirrored_start": self.mirrored.as_ref().map(|mirrored| brief(mirrored, clients)),
             "paper": self.paper.as_ref().map(|(printed, corrected)| json!({

@@ -4,6 +4,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol};
 
 use super::dynamics::{Dynamics, Family, Sampling};
+use super::leap::Rounds;
 
 /// Client after client, coordinate after coordinate.
 pub(super) struct Coordinates {
@@ -61,9 +62,10 @@ impl Coordinates {
         }
         let weights = federation.weights.to_vec();
         let (expected, scale) = match protocol.scale_objectives {
-            true => (vec![1.0 / n; clients], weights.iter().map(|p| n * p).collect()),
+            true => (vec![1.0 / n; clients], weights.iter().map(|p| n * p).collect::<Vec<f64>>()),
             false => (weights.clone(), vec![1.0; clients]),
         };
+        let scale = scale.iter().flat_map(|q| std::iter::repeat_n(*q, dim)).collect();
         let printed = protocol.aggregate == Aggregate::Iterates && !protocol.scale_objectives;
         Coordinates {
             dim,
@@ -83,18 +85,34 @@ impl Coordinates {
         }
     }
 
+    /// A local step of size η multiplies what is there by `keep` and adds `reaction`.
+    fn map(&self, k: usize, size: f64) -> (f64, f64) {
+        let epsilon = self.sensitivity[k];
+        match self.deploy {
+            Deploy::Step => (1.0 - size * (1.0 - epsilon), 0.0),
+            Deploy::Round => (1.0 - size, size * epsilon),
+        }
+    }
+
     fn step(&mut self, size: f64) {
-        let dim = self.dim;
         for k in 0..self.a.len() {
-            let size = size * self.scale[k / dim];
-            let epsilon = self.sensitivity[k];
-            let (keep, reaction) = match self.deploy {
-                Deploy::Step => (1.0 - size * (1.0 - epsilon), 0.0),
-                Deploy::Round => (1.0 - size, size * epsilon),
-            };
+            let size = size * self.scale[k];
+            let (keep, reaction) = self.map(k, size);
             self.a[k] = keep * self.a[k] + reaction;
             self.b[k] = keep * self.b[k] + size * self.drive[k];
             self.q[k] = keep * keep * self.q[k] + size * size * self.noise[k];
+        }
+    }
+
+    /// Equal steps from the start of a round: powers and geometric sums.
+    fn equal_steps(&mut self, size: f64, count: usize) {
+        for k in 0..self.a.len() {
+            let size = size * self.scale[k];
+            let (keep, reaction) = self.map(k, size);
+            let (power, sum) = powers(keep, count);
+            self.a[k] = power + reaction * sum;
+            self.b[k] = size * self.drive[k] * sum;
+            self.q[k] = size * size * self.noise[k] * powers(keep * keep, count).1;
         }
     }
 
@@ -132,6 +150,18 @@ impl Coordinates {
     }
 }
 
+/// x^n and 1 + x + … + x^(n−1), by doubling.
+fn powers(x: f64, n: usize) -> (f64, f64) {
+    let (mut power, mut sum) = (1.0, 0.0);
+    for bit in (0..usize::BITS - n.leading_zeros()).rev() {
+        (power, sum) = (power * power, sum * (1.0 + power));
+        if n >> bit & 1 == 1 {
+            (power, sum) = (power * x, sum * x + 1.0);
+        }
+    }
+    (power, sum)
+}
+
 impl Drawn {
     /// Adds w · (s m + c)² as a polynomial of m.
     fn add(&mut self, weight: f64, slope: f64, constant: f64) {
@@ -156,11 +186,26 @@ impl Fold {
 }
 
 impl Dynamics for Coordinates {
+    fn step_work(&self) -> f64 {
+        self.a.len() as f64
+    }
+
+    fn round_work(&self, schemes: usize) -> f64 {
+        (8 + 4 * self.dim * (1 + schemes)) as f64
+    }
+
     fn prepare(&mut self, sizes: &[f64], drawing: bool) {
-        self.a.fill(1.0);
-        self.b.fill(0.0);
-        self.q.fill(0.0);
-        sizes.iter().for_each(|size| self.step(*size));
+        match sizes {
+            [first, .., last] if sizes.len() > 8 && first == last => {
+                self.equal_steps(*first, sizes.len());
+            }
+            _ => {
+                self.a.fill(1.0);
+                self.b.fill(0.0);
+                self.q.fill(0.0);
+                sizes.iter().for_each(|size| self.step(*size));
+            }
+        }
         for j in 0..self.dim {
             self.folds[j] = self.fold(j, drawing);
         }
@@ -190,6 +235,20 @@ impl Dynamics for Coordinates {
             total += spread[j];
         }
         total
+    }
+
+    fn maps(&self, sampling: Sampling, maps: &mut Vec<Rounds>) {
+        maps.extend(self.folds.iter().map(|fold| {
+            let drawn = fold.drawn(sampling.family);
+            Rounds {
+                gain: fold.gain,
+                drift: fold.drift,
+                factor: fold.factor(sampling),
+                square: sampling.share * drawn.square,
+                cross: sampling.share * drawn.cross,
+                constant: fold.noise + sampling.share * drawn.constant,
+            }
+        }));
     }
 
     fn radius(&self, sampling: Sampling) -> f64 {

@@ -161,6 +161,16 @@ impl Member {
 }
 
 impl Dynamics for Coupled<'_> {
+    fn step_work(&self) -> f64 {
+        let rows = if self.rows.is_some() { 3 * 240 * self.dim } else { 0 };
+        (rows + self.members.len() * (200 + 4 * self.dim.pow(3))) as f64
+    }
+
+    fn round_work(&self, schemes: usize) -> f64 {
+        let maps = if self.drawing { self.members.len() } else { 0 };
+        ((1 + maps) * (1 + schemes) * (100 + 2 * self.dim.pow(3))) as f64
+    }
+
     fn prepare(&mut self, sizes: &[f64], drawing: bool) {
         let (dim, n) = (self.dim, self.members.len() as f64);
         let identity = DMatrix::identity(dim, dim);
