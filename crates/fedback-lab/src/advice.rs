@@ -8,7 +8,7 @@ mod verify;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Scheme, StepSize};
 use fedback_theory::bounds::Bound;
 use fedback_theory::constants::Constants;
 use fedback_theory::planner::{self, Found, Prices, Proposal, Task};
@@ -53,6 +53,9 @@ pub struct Question {
 pub const EXACT: f64 = 0.92;
 /// The same where the spread is linearised, which is right to 5 to 14 percent.
 pub const APPROXIMATE: f64 = 0.8;
+
+/// The most steps that are looked at to say how many would be needed.
+const MOST_STEPS: u64 = 1_000_000_000_000;
 
 /// Why nothing was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -209,7 +212,7 @@ fn square_distance(a: &[f64], b: &[f64]) -> f64 {
 fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
     let budget = question.budget;
     let unhurried = planner::Question {
-        budget: budget.saturating_mul(1000).clamp(1_000_000, 1_000_000_000),
+        budget: budget.saturating_mul(1000).clamp(1_000_000, MOST_STEPS),
         prices: Prices { communication: 0.0, ..question.prices },
         local_steps: Some(match &question.local_steps {
             Some(list) => list.clone(),
@@ -218,14 +221,21 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
         ..ready.question.clone()
     };
     let found = planner::search(&ready.task, &unhurried, &mut |_| ());
-    match found.best {
-        Some(found) => Binding {
+    let needed = found.best.map(|found| found.steps()).or_else(|| {
+        // Steps that decay reach every accuracy in the end, unless θ itself is rescaled at random.
+        let (scheme, full) = (ready.task.protocol.scheme, ready.question.full);
+        let arrives = full || ready.task.protocol.aggregate == Aggregate::Deltas;
+        let scheme = if full { Scheme::Full } else { scheme };
+        let law = planner::noise_limited_steps(&ready.task, scheme, ready.question.target);
+        (arrives && law > budget as f64 && law < u64::MAX as f64).then_some(law as u64)
+    });
+    match needed {
+        Some(steps) => Binding {
             constraint: "budget",
             reason: format!(
-                "the budget of {budget} steps is too small: at least about {} are needed",
-                found.steps()
+                "the budget of {budget} steps is too small: at least about {steps} are needed"
             ),
-            needed_steps: Some(found.steps()),
+            needed_steps: Some(steps),
         },
         None => Binding {
             constraint: "accuracy",

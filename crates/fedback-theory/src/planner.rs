@@ -31,7 +31,7 @@ use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use coordinates::Coordinates;
 use coupled::Coupled;
 use dynamics::{Dynamics, Sampling};
-pub use guide::noise_limited_local_steps;
+pub use guide::{noise_limited_local_steps, noise_limited_steps};
 use horizon::{Aim, SKETCHED, follow};
 pub use latency::Latency;
 use rows::Detail;
@@ -141,7 +141,8 @@ impl Task<'_> {
 
     /// Whether coordinates are affine and do not mix, so that rounds are cheap.
     fn is_simple(&self) -> bool {
-        self.federation.is_affine() && self.federation.response.is_diagonal()
+        let Federation { response, .. } = self.federation;
+        self.federation.is_affine() && (response.is_diagonal() || self.federation.dim() == 1)
     }
 
     /// The rounds of the task's problem; `scaled` where objectives are.

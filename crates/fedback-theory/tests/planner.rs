@@ -317,10 +317,23 @@ fn the_usual_step_sizes() {
 /// Matrices and numbers say the same of a problem that is both.
 #[test]
 fn matrices_agree_with_numbers() {
-    let numbers = gaussian(vec![0.5, 0.3, 0.2], vec![1.0, 4.0, 2.0], vec![0.3, 0.9, 0.6], 1.0);
-    let response = Shift::Matrix { dim: 1, values: vec![0.3, 0.9, 0.6] };
-    let matrices = Federation { response, ..numbers.clone() };
-    let (stable, margin) = averages(&numbers);
+    // Two coordinates, each a problem of its own.
+    let (means, sensitivity) = ([1.0, 4.0, 2.0, -1.0, 3.0, 0.0], [0.3, -0.2, 0.9, 0.4, 0.6, 0.1]);
+    let numbers = Federation {
+        weights: vec![0.5, 0.3, 0.2].into(),
+        base: Base::Gaussian(Gaussian { dim: 2, mean: means.to_vec(), noise: 1.0 }),
+        response: Shift::Diagonal { dim: 2, values: sensitivity.to_vec() },
+        loss: Loss::Mean,
+    };
+    let matrix = |client: &[f64]| [client[0], 0.0, 0.0, client[1]];
+    let values = sensitivity.chunks(2).flat_map(matrix).collect();
+    let matrices = Federation { response: Shift::Matrix { dim: 2, values }, ..numbers.clone() };
+    let centre = |j: usize| {
+        let of = |values: &[f64]| 0.5 * values[j] + 0.3 * values[2 + j] + 0.2 * values[4 + j];
+        (of(&means) / (1.0 - of(&sensitivity)), 1.0 - of(&sensitivity))
+    };
+    let stable = [centre(0).0, centre(1).0];
+    let margin = centre(0).1.min(centre(1).1);
     for scheme in [
         Scheme::Full,
         Scheme::WithReplacement { cohort: 2 },
@@ -346,8 +359,8 @@ fn matrices_agree_with_numbers() {
                 let task = Task {
                     federation,
                     protocol: &protocol,
-                    start: &[-5.0],
-                    stable_point: &[stable],
+                    start: &[-5.0, 2.0],
+                    stable_point: &stable,
                     margin,
                     smoothness: 1.0,
                 };

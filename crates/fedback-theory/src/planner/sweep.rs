@@ -8,6 +8,7 @@
 //! scheme stands for all that have as many rounds.
 
 use super::choices::geometric;
+use super::guide::fewest_steps;
 use super::minimum::{Point, lowest_between};
 use super::schedule::{Place, Wish};
 use super::search::{Cell, MOST_LOCAL_STEPS, Search};
@@ -47,11 +48,15 @@ impl Search<'_> {
                 (1..=every).chain(beyond).collect()
             }
         };
+        let fewest = fewest_steps(&self.task, self.question.target);
         for (place, &local_steps) in chosen.iter().enumerate() {
+            progress(place as f64 / chosen.len() as f64);
+            if ((local_steps as u64 * sweep.rounds) as f64) < fewest {
+                continue;
+            }
             for scaled in [false, true] {
                 while self.sweep_local_steps(local_steps, scaled) {}
             }
-            progress((place + 1) as f64 / chosen.len() as f64);
         }
     }
 
