@@ -6,6 +6,9 @@ use fedback_core::protocol::{Aggregate, Deploy, Protocol};
 use super::dynamics::{Dynamics, Family, Sampling};
 use super::leap::Rounds;
 
+/// Steps of one size beyond which powers are quicker than steps.
+const MANY: usize = 12;
+
 /// Client after client, coordinate after coordinate.
 pub(super) struct Coordinates {
     dim: usize,
@@ -94,25 +97,29 @@ impl Coordinates {
         }
     }
 
-    fn step(&mut self, size: f64) {
-        for k in 0..self.a.len() {
-            let size = size * self.scale[k];
-            let (keep, reaction) = self.map(k, size);
-            self.a[k] = keep * self.a[k] + reaction;
-            self.b[k] = keep * self.b[k] + size * self.drive[k];
-            self.q[k] = keep * keep * self.q[k] + size * size * self.noise[k];
+    /// A few local steps of one size.
+    fn steps(&mut self, size: f64, count: usize) {
+        for _ in 0..count {
+            for k in 0..self.a.len() {
+                let size = size * self.scale[k];
+                let (keep, reaction) = self.map(k, size);
+                self.a[k] = keep * self.a[k] + reaction;
+                self.b[k] = keep * self.b[k] + size * self.drive[k];
+                self.q[k] = keep * keep * self.q[k] + size * size * self.noise[k];
+            }
         }
     }
 
-    /// Equal steps from the start of a round: powers and geometric sums.
-    fn equal_steps(&mut self, size: f64, count: usize) {
+    /// Many local steps of one size: powers and geometric sums.
+    fn many_steps(&mut self, size: f64, count: usize) {
         for k in 0..self.a.len() {
             let size = size * self.scale[k];
             let (keep, reaction) = self.map(k, size);
             let (power, sum) = powers(keep, count);
-            self.a[k] = power + reaction * sum;
-            self.b[k] = size * self.drive[k] * sum;
-            self.q[k] = size * size * self.noise[k] * powers(keep * keep, count).1;
+            let (square, squares) = powers(keep * keep, count);
+            self.a[k] = power * self.a[k] + reaction * sum;
+            self.b[k] = power * self.b[k] + size * self.drive[k] * sum;
+            self.q[k] = square * self.q[k] + size * size * self.noise[k] * squares;
         }
     }
 
@@ -195,15 +202,13 @@ impl Dynamics for Coordinates {
     }
 
     fn prepare(&mut self, sizes: &[f64], drawing: bool) {
-        match sizes {
-            [first, .., last] if sizes.len() > 8 && first == last => {
-                self.equal_steps(*first, sizes.len());
-            }
-            _ => {
-                self.a.fill(1.0);
-                self.b.fill(0.0);
-                self.q.fill(0.0);
-                sizes.iter().for_each(|size| self.step(*size));
+        self.a.fill(1.0);
+        self.b.fill(0.0);
+        self.q.fill(0.0);
+        for run in sizes.chunk_by(|a, b| a == b) {
+            match run.len() > MANY {
+                true => self.many_steps(run[0], run.len()),
+                false => self.steps(run[0], run.len()),
             }
         }
         for j in 0..self.dim {

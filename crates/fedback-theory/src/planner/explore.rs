@@ -10,6 +10,8 @@ use super::search::{Cell, MOST_LOCAL_STEPS, Search, Variant};
 const INTERESTING: f64 = 2.5;
 /// Costs up to this many times the best may be the best after a closer look.
 const CLOSE: f64 = 1.6;
+/// Schedules that are looked at closer in the end.
+const POLISHED: usize = 10;
 
 impl Search<'_> {
     /// Looks at the spec's own setting, if it may be chosen.
@@ -122,14 +124,15 @@ impl Search<'_> {
         }
     }
 
-    /// Looks closer at the schedules of all that come near the best.
+    /// Looks closer at the schedules of the best and of a few that come near it.
     pub(super) fn polish(&mut self) {
-        for place in 0..self.cells.len() {
-            let cell = self.cells[place];
+        let mut near: Vec<Cell> =
+            self.cells.iter().filter(|cell| self.variants[cell.variant].contends).copied().collect();
+        near.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+        for cell in self.best.into_iter().chain(near.into_iter().take(POLISHED)) {
             let each = self.cost_of_round(cell.local_steps, cell.variant);
             let hoped_for = libm::ceil(0.95 * cell.reach.crossing) * each;
-            let leads = Some(cell) == self.best;
-            if self.variants[cell.variant].contends && (leads || hoped_for < self.best_cost()) {
+            if Some(cell) == self.best || hoped_for < self.best_cost() {
                 let better = self.refine(cell, self.effort.fine);
                 self.record(better);
             }
@@ -184,14 +187,18 @@ impl Search<'_> {
                 self.try_place(local_steps, group, which, place, &mut best);
             }
         }
-        for cell in best.into_iter().flatten() {
-            let near = self.cost(&cell) <= CLOSE * self.best_cost();
-            let better = match self.variants[cell.variant].contends && near {
-                true => self.refine(cell, self.effort.coarse),
-                false => cell,
-            };
-            self.record(better);
+        // A closer look at the cheapest; what is good for it is good for the others.
+        let cost = |&k: &usize| best[k].map_or(f64::INFINITY, |cell| self.cost(&cell));
+        let lead = contenders.iter().copied().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let near = |cell: &Cell| self.cost(cell) <= CLOSE * self.best_cost();
+        if let Some((k, cell)) = lead.and_then(|k| Some((k, best[k].filter(near)?))) {
+            let better = self.refine(cell, self.effort.coarse);
+            best[k] = Some(better);
+            self.try_place(local_steps, group, &contenders, better.place, &mut best);
         }
+        best.into_iter().flatten().for_each(|cell| {
+            self.record(cell);
+        });
     }
 
     /// Follows one schedule for some variants of a group, and keeps it where it is better.

@@ -17,9 +17,11 @@ use super::dynamics::{Dynamics, Sampling};
 use super::leap::Leaps;
 
 /// How much step sizes may change within rounds that share their maps, in a search.
-pub(super) const SKETCHED: f64 = 0.02;
+pub(super) const SKETCHED: f64 = 0.04;
 /// The same in a forecast of so many steps that they cannot be worked out one by one.
 pub(super) const PRECISE: f64 = 0.001;
+/// How much they may change within local steps of a round that count as equal, in units of that.
+const WITHIN: f64 = 0.5;
 /// How much more they may change where every target is met and only humps are watched for.
 const WATCHING: f64 = 3.0;
 /// Time constants after which everything has settled.
@@ -114,16 +116,14 @@ pub(super) fn follow(
     while ways.iter().any(|way| way.open) {
         if shared == 0 {
             let watching = ways.iter().all(|way| !way.open || way.since.is_some());
-            let change = match (round < aim.apart, watching) {
-                (true, _) => 0.0,
-                (false, false) => aim.change,
-                (false, true) => WATCHING * aim.change,
-            };
-            shared = stretch(step_size, round, &mut sizes, change);
+            let change = if watching { WATCHING * aim.change } else { aim.change };
+            let most = if round < aim.apart { 1 } else { 16 + round / 4 };
+            shared = stretch(step_size, round, &mut sizes, change, most);
             let drawing = ways.iter().any(|way| way.open && way.sampling.share > 0.0);
             dynamics.prepare(&sizes, drawing);
             leaps = (shared > 3).then(|| leaps_of(dynamics, &ways, mean.len(), shared)).flatten();
-            *work += dynamics.step_work() * local_steps.min(if shared > 1 { 24 } else { local_steps }) as f64;
+            let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
+            *work += dynamics.step_work() * runs as f64;
         }
         if round == 0 && aim.stable_first_round {
             for way in &mut ways {
@@ -252,23 +252,29 @@ fn share_of_round(before: f64, now: f64, target: f64) -> f64 {
     ((log(before) - log(target)) / (log(before) - log(now))).clamp(0.0, 1.0)
 }
 
-/// Writes the step sizes of the round, and says how many rounds may use them.
-fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], change: f64) -> u64 {
+/// Writes the step sizes of the round, and says how many rounds, at most `most`, may use them.
+fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], change: f64, most: u64) -> u64 {
     let local_steps = sizes.len() as u64;
     let first = round * local_steps;
-    let exact = |k: usize| step_size.at(Step(first + k as u64));
     let StepSize::Decaying { beta, gamma } = step_size else {
-        sizes.iter_mut().enumerate().for_each(|(k, size)| *size = exact(k));
+        sizes.fill(step_size.at(Step(first)));
         return u64::MAX;
     };
     let now = first as f64 + gamma;
     // No stretch is long against the way so far, so that where it ends hardly matters.
-    let rounds = (change * now / local_steps as f64).min((16 + round / 4) as f64) as u64;
+    let rounds = (change * now / local_steps as f64).min(most as f64) as u64;
     if rounds > 1 {
         let middle = 0.5 * (rounds * local_steps - 1) as f64;
         sizes.fill(beta / (now + middle));
         return rounds;
     }
-    sizes.iter_mut().enumerate().for_each(|(k, size)| *size = exact(k));
+    let mut done = 0;
+    while done < sizes.len() {
+        let equal = (WITHIN * change * (now + done as f64)) as usize;
+        let run = equal.clamp(1, sizes.len() - done);
+        let middle = done as f64 + 0.5 * (run - 1) as f64;
+        sizes[done..done + run].fill(beta / (now + middle));
+        done += run;
+    }
     1
 }

@@ -97,8 +97,11 @@ pub(super) struct Search<'a> {
     pub(super) cells: Vec<Cell>,
     /// The cheapest cell that passed.
     pub(super) best: Option<Cell>,
-    /// Numbers that were touched.
+    /// Numbers that were touched, and that may be for now.
     work: f64,
+    allowance: f64,
+    /// Whether they were not enough.
+    cut: bool,
 }
 
 /// The best schedule found for one E and one variant.
@@ -132,10 +135,16 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
         cells: Vec::new(),
         best: None,
         work: 0.0,
+        allowance: 0.0,
+        cut: false,
     };
+    // What one part leaves undone for want of time, another may still find.
+    search.allow(0.5);
     search.own_setting(&variant, clients);
     search.over_local_steps(&mut |share| progress(0.4 * share));
+    search.allow(0.8);
     search.sweep(&mut |share| progress(0.4 + 0.4 * share));
+    search.allow(1.0);
     // Refining one choice may move the best place of the other.
     for turn in 0..search.effort.turns {
         let before = search.best;
@@ -150,7 +159,7 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     let best = search.best.map(|cell| search.finish(cell));
     progress(1.0);
     let alternatives = search.cells.iter().map(|cell| search.proposal(cell)).collect();
-    Found { best, alternatives, cut: search.is_spent() }
+    Found { best, alternatives, cut: search.cut || search.is_spent() }
 }
 
 impl Search<'_> {
@@ -158,8 +167,14 @@ impl Search<'_> {
         1.0 / self.task.smoothness
     }
 
+    /// Lets the search go on until so large a share of the work is done.
+    fn allow(&mut self, share: f64) {
+        self.cut |= self.allowance > 0.0 && self.is_spent();
+        self.allowance = share * self.effort.work;
+    }
+
     pub(super) fn is_spent(&self) -> bool {
-        self.work > self.effort.work
+        self.work > self.allowance
     }
 
     pub(super) fn cost_of_round(&self, local_steps: usize, variant: usize) -> f64 {
