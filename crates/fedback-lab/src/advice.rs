@@ -8,7 +8,7 @@ mod verify;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::protocol::{Aggregate, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Scheme, Step, StepSize};
 use fedback_theory::bounds::Bound;
 use fedback_theory::constants::Constants;
 use fedback_theory::planner::{self, Found, Prices, Proposal, Task};
@@ -88,6 +88,8 @@ pub struct Advice {
     /// When the spec's own setting reaches the target for good, if it does within ten times the
     /// budget.
     pub own: Option<Proposal>,
+    /// Why the spec's own setting was not chosen although it is cheaper.
+    pub own_excluded: Option<String>,
     /// What would be best from the other side of the stable point.
     pub mirrored: Option<Proposal>,
     /// What the paper's theorem says of the planned setting: printed, corrected.
@@ -128,6 +130,7 @@ impl Advice {
             alternatives: Vec::new(),
             search_cut: false,
             own: None,
+            own_excluded: None,
             mirrored: None,
             paper: None,
             noise_limited_local_steps: None,
@@ -159,6 +162,8 @@ impl Advice {
             progress(1.0);
             return Ok(advice);
         };
+        let cheaper = advice.own.filter(|own| own.total() < best.total() * (1.0 - 1e-9));
+        advice.own_excluded = cheaper.map(|own| excluded(&ready, &own));
         let mirror: Vec<f64> = plan.start.iter().zip(point).map(|(s, c)| 2.0 * c - s).collect();
         let mirrored = Task { start: &mirror, ..ready.task };
         let found =
@@ -245,6 +250,24 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
             ),
             needed_steps: None,
         },
+    }
+}
+
+/// Why a setting may not be chosen.
+fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
+    let (first, longest) = (own.step_size.at(Step(0)), 1.0 / ready.task.smoothness);
+    let question = &ready.question;
+    let listed = |list: &Vec<usize>| list.contains(&own.local_steps);
+    if first > longest {
+        format!("its first step {first:.4} is longer than 1/L = {longest:.4}")
+    } else if !question.allows(own.scheme, ready.task.federation.clients()) {
+        "its scheme or its cohort is not among those to choose from".into()
+    } else if !question.local_steps.as_ref().is_none_or(listed) {
+        format!("E = {} is not among those to choose from", own.local_steps)
+    } else if own.steps() > question.budget {
+        format!("its {} steps are more than the budget", own.steps())
+    } else {
+        "its first round enlarges errors in mean square".into()
     }
 }
 

@@ -32,7 +32,7 @@ use coordinates::Coordinates;
 use coupled::Coupled;
 use dynamics::{Dynamics, Sampling};
 pub use guide::{noise_limited_local_steps, noise_limited_steps};
-use horizon::{Aim, SKETCHED, follow};
+use horizon::{Aim, PRECISE, follow};
 pub use latency::Latency;
 use rows::Detail;
 pub use search::{Found, search};
@@ -176,7 +176,7 @@ pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option
         margin: task.margin,
         stable_first_round: false,
         apart: OWN_ROUNDS,
-        change: SKETCHED,
+        change: PRECISE,
         patience: 1.0,
     };
     let sampling = Sampling::of(scheme, task.federation.clients());

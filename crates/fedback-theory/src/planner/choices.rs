@@ -24,7 +24,7 @@ impl Question {
     }
 
     /// Whether a scheme may be chosen.
-    pub(super) fn allows(&self, scheme: Scheme, clients: usize) -> bool {
+    pub fn allows(&self, scheme: Scheme, clients: usize) -> bool {
         match scheme {
             Scheme::Full => self.full && self.largest_cohort >= clients,
             Scheme::WithReplacement { cohort } => {

@@ -126,8 +126,12 @@ impl Search<'_> {
 
     /// Looks closer at the schedules of the best and of a few that come near it.
     pub(super) fn polish(&mut self) {
-        let mut near: Vec<Cell> =
-            self.cells.iter().filter(|cell| self.variants[cell.variant].contends).copied().collect();
+        let mut near: Vec<Cell> = self
+            .cells
+            .iter()
+            .filter(|cell| self.variants[cell.variant].contends)
+            .copied()
+            .collect();
         near.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
         for cell in self.best.into_iter().chain(near.into_iter().take(POLISHED)) {
             let each = self.cost_of_round(cell.local_steps, cell.variant);

@@ -26,6 +26,11 @@ const WITHIN: f64 = 0.5;
 const WATCHING: f64 = 3.0;
 /// Time constants after which everything has settled.
 const SETTLED: f64 = 7.0;
+/// Time constants after which nothing is left of the start, and errors shrink with the step sizes: no
+/// faster than their square.
+const FORGOTTEN: f64 = 20.0;
+/// How much of an error may decay in a leap, before that.
+const DECAY: f64 = 0.1;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
 
@@ -121,7 +126,11 @@ pub(super) fn follow(
             shared = stretch(step_size, round, &mut sizes, change, most);
             let drawing = ways.iter().any(|way| way.open && way.sampling.share > 0.0);
             dynamics.prepare(&sizes, drawing);
-            leaps = (shared > 3).then(|| leaps_of(dynamics, &ways, mean.len(), shared)).flatten();
+            let decay = if settled > FORGOTTEN { f64::INFINITY } else { DECAY };
+            leaps = match shared {
+                0..=3 => None,
+                _ => leaps_of(dynamics, &ways, mean.len(), (shared, decay)),
+            };
             let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
             *work += dynamics.step_work() * runs as f64;
         }
@@ -172,6 +181,11 @@ pub(super) fn follow(
         for way in ways.iter_mut().filter(|way| way.open) {
             std::mem::swap(&mut way.spread, &mut way.next);
             way.meet(round, aim, (settled, time));
+            let smaller = match gamma.is_finite() {
+                true => time / ((way.limit * local_steps as u64) as f64 + gamma).max(time),
+                false => 1.0,
+            };
+            way.give_up(aim, settled, smaller);
             if way.now.is_nan() || way.now > hopeless {
                 (way.open, way.reached, way.worst) = (false, None, f64::INFINITY);
             }
@@ -181,10 +195,15 @@ pub(super) fn follow(
 }
 
 /// The maps of many rounds, for every scheme.
-fn leaps_of(dynamics: &dyn Dynamics, ways: &[Way], dim: usize, shared: u64) -> Option<Leaps> {
+fn leaps_of(
+    dynamics: &dyn Dynamics,
+    ways: &[Way],
+    dim: usize,
+    (shared, decay): (u64, f64),
+) -> Option<Leaps> {
     let mut maps = Vec::new();
     ways.iter().for_each(|way| dynamics.maps(way.sampling, &mut maps));
-    (!maps.is_empty()).then(|| Leaps::new(maps, dim, shared))
+    (!maps.is_empty()).then(|| Leaps::new(maps, dim, shared, decay))
 }
 
 impl Way {
@@ -235,9 +254,18 @@ impl Way {
         }
     }
 
+    /// Ends a way that will not get there: its step sizes will be `smaller` at its limit.
+    fn give_up(&mut self, aim: &Aim<'_>, settled: f64, smaller: f64) {
+        let then = self.now * smaller * smaller;
+        if self.since.is_none() && settled > FORGOTTEN && then > aim.target {
+            (self.open, self.worst) = (false, then);
+        }
+    }
+
     fn outcome(self) -> Outcome {
         // Nothing was followed, or the first round is unstable.
-        let worst = if self.worst == 0.0 && self.reached.is_none() { f64::INFINITY } else { self.worst };
+        let worst =
+            if self.worst == 0.0 && self.reached.is_none() { f64::INFINITY } else { self.worst };
         Outcome { reach: self.reached, worst, spread: self.spread_at_limit }
     }
 }

@@ -31,9 +31,7 @@ impl Rounds {
             factor: factor * factor,
             square: factor * square + square * gain * gain,
             cross: factor * cross + square * gain * drift + cross * gain,
-            constant: factor * constant
-                + (square * drift + 2.0 * cross) * drift
-                + constant,
+            constant: factor * constant + (square * drift + 2.0 * cross) * drift + constant,
         }
     }
 
@@ -44,9 +42,6 @@ impl Rounds {
     }
 }
 
-/// How much of an error may decay in a leap.
-const DECAY: f64 = 0.1;
-
 /// The maps of 1, 2, 4, … rounds for several schemes.
 pub(super) struct Leaps {
     dim: usize,
@@ -55,13 +50,14 @@ pub(super) struct Leaps {
 }
 
 impl Leaps {
-    /// Doubles a round as long as at most `most` rounds come out and errors hardly change.
-    pub(super) fn new(round: Vec<Rounds>, dim: usize, most: u64) -> Self {
+    /// Doubles a round as long as at most `most` rounds come out, and errors decay by a share of at
+    /// most `decay`.
+    pub(super) fn new(round: Vec<Rounds>, dim: usize, most: u64, decay: f64) -> Self {
         let change = |r: &Rounds| (1.0 - r.gain).abs().max((1.0 - r.factor).abs());
         let fastest = round.iter().map(change).fold(0.0, f64::max);
         let mut levels = vec![round];
         while 2u64 << levels.len() <= most.min(1 << 50)
-            && fastest * libm::exp2(levels.len() as f64) <= DECAY
+            && fastest * libm::exp2(levels.len() as f64) <= decay
         {
             let doubled = levels[levels.len() - 1].iter().map(Rounds::doubled).collect();
             levels.push(doubled);
@@ -116,7 +112,7 @@ mod tests {
             cross: -0.002,
             constant: 0.03,
         };
-        let leaps = Leaps::new(vec![round], 1, 9);
+        let leaps = Leaps::new(vec![round], 1, 9, 0.1);
         assert_eq!(leaps.highest(), 2);
         let (mut mean, mut variance) = (3.0, 0.5);
         for _ in 0..4 {

@@ -32,7 +32,10 @@ impl Place {
     }
 
     pub(super) fn step_size(self) -> StepSize {
-        StepSize::Decaying { beta: libm::exp(self.first + self.gamma), gamma: libm::exp(self.gamma) }
+        StepSize::Decaying {
+            beta: libm::exp(self.first + self.gamma),
+            gamma: libm::exp(self.gamma),
+        }
     }
 }
 

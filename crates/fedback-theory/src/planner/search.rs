@@ -286,7 +286,8 @@ impl Search<'_> {
         let budget = self.question.budget / cell.local_steps as u64;
         for digits in [3, 4, 6, 15] {
             let gamma = significant(libm::exp(cell.place.gamma), digits);
-            let beta = significant(cell.place.step() * gamma, digits).min(gamma * self.largest_step());
+            let beta =
+                significant(cell.place.step() * gamma, digits).min(gamma * self.largest_step());
             let step_size = StepSize::Decaying { beta, gamma };
             let limit = if digits < 15 { cell.reach.rounds } else { budget };
             let reach = self.forecast(&mut *dynamics, &cell, step_size, limit);

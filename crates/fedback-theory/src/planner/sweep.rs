@@ -126,8 +126,10 @@ impl Search<'_> {
                 }
                 let mut score = |first: f64| self.score(wish, Place { first, gamma }, &mut found);
                 let value = |k: usize| (grid.firsts[k], values[k].0);
-                let high = if above == k { (grid.firsts[k] + 1e-9, f64::INFINITY) } else { value(above) };
-                let end = if below == k { (grid.firsts[k] - 1e-9, f64::INFINITY) } else { value(below) };
+                let high =
+                    if above == k { (grid.firsts[k] + 1e-9, f64::INFINITY) } else { value(above) };
+                let end =
+                    if below == k { (grid.firsts[k] - 1e-9, f64::INFINITY) } else { value(below) };
                 let lowest = lowest_between(&mut score, [end, value(k), high], 1e-7);
                 if found.is_some() {
                     return true;
