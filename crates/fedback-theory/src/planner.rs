@@ -13,6 +13,7 @@
 mod choices;
 mod coordinates;
 mod coupled;
+mod crowd;
 mod dynamics;
 mod explore;
 mod guide;
@@ -150,7 +151,7 @@ impl Task<'_> {
         let protocol = Protocol { scale_objectives: scaled, ..*self.protocol };
         let Task { federation, stable_point, start, .. } = *self;
         match self.is_simple() {
-            true => Box::new(Coordinates::new(federation, &protocol, stable_point)),
+            true => Box::new(Coordinates::new(federation, &protocol, stable_point, detail)),
             false => Box::new(Coupled::new(federation, &protocol, stable_point, start, detail)),
         }
     }

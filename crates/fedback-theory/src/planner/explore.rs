@@ -3,7 +3,7 @@
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
 use super::choices::{between, geometric};
-use super::schedule::Place;
+use super::schedule::{Place, Wish};
 use super::search::{Cell, MOST_LOCAL_STEPS, Search, Variant};
 
 /// Costs beyond this many times the best are not pursued.
@@ -194,15 +194,29 @@ impl Search<'_> {
         // A closer look at the cheapest; what is good for it is good for the others.
         let cost = |&k: &usize| best[k].map_or(f64::INFINITY, |cell| self.cost(&cell));
         let lead = contenders.iter().copied().min_by(|a, b| cost(a).total_cmp(&cost(b)));
-        let near = |cell: &Cell| self.cost(cell) <= CLOSE * self.best_cost();
-        if let Some((k, cell)) = lead.and_then(|k| Some((k, best[k].filter(near)?))) {
-            let better = self.refine(cell, self.effort.coarse);
+        if let Some((k, cell)) = lead.and_then(|k| Some((k, best[k]?))) {
+            let better = match self.cost(&cell) <= CLOSE * self.best_cost() {
+                true => self.refine(cell, self.effort.coarse),
+                false => self.overtake(cell),
+            };
             best[k] = Some(better);
             self.try_place(local_steps, group, &contenders, better.place, &mut best);
         }
         best.into_iter().flatten().for_each(|cell| {
             self.record(cell);
         });
+    }
+
+    /// The cell with rounds so few that it would be the best, if a schedule near its own does that.
+    fn overtake(&mut self, cell: Cell) -> Cell {
+        let Cell { local_steps, variant, .. } = cell;
+        let affordable = self.best_cost() / self.cost_of_round(local_steps, variant);
+        let rounds = ((1.0 - self.effort.coarse) * affordable) as u64;
+        let wish = Wish { local_steps, variant, rounds, widths: (0.15, 0.4), finest: 0.05 };
+        match self.around(wish, cell.place) {
+            Some(better) => self.refine(better, self.effort.coarse),
+            None => cell,
+        }
     }
 
     /// Follows one schedule for some variants of a group, and keeps it where it is better.
