@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use fedback_core::protocol::Round;
+use fedback_engine::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use crate::plain;

@@ -11,6 +11,7 @@ use fedback_bench::memory;
 use fedback_bench::timing::timed;
 use fedback_core::protocol::Round;
 use fedback_core::stream::{Purpose, Seed, Stream};
+use fedback_engine::backend::Backend;
 use fedback_engine::simulate::Simulation;
 use fedback_lab::experiment::Experiment;
 use fedback_lab::spec::Document;

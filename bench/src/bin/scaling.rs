@@ -11,6 +11,7 @@ use fedback_bench::side::{Job, engine};
 use fedback_bench::timing::{Tries, timed};
 use fedback_bench::workload::{Kind, Sizes, Workload};
 use fedback_core::protocol::Round;
+use fedback_engine::backend::Backend;
 use fedback_lab::figure::{Axis, Figure, Series};
 
 #[derive(Parser)]

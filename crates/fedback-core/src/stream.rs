@@ -45,6 +45,8 @@ pub enum Purpose {
     Shuffle = 6,
     /// The division of a table's rows among clients.
     Partition = 7,
+    /// Observations that a risk is estimated from, beside those a model learns from.
+    Measure = 9,
     /// Estimates of a response from data.
     Fit = 11,
 }

@@ -5,6 +5,7 @@
 //! that every fold over a cohort has one fixed order. For every scheme the expected coefficient of
 //! client i is its weight p_i (1/N where objectives are scaled).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
@@ -41,6 +42,11 @@ impl CohortSampler {
             _ => Alias::default(),
         };
         CohortSampler { scheme: protocol.scheme, scaled: protocol.scale_objectives, weights, alias }
+    }
+
+    /// The clients' weights p_i.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
     }
 
     /// The largest number of members a cohort can have.
@@ -100,11 +106,63 @@ impl CohortSampler {
     }
 }
 
+/// A cohort that the seed alone does not tell, because a member was missing or because the first
+/// arrivals made it: what a replay needs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedCohort {
+    /// The repetition.
+    pub repetition: u64,
+    /// Rounds closed before this one.
+    pub round: Round,
+    /// The members, in the order of their ids, each once.
+    pub members: Vec<ClientId>,
+    /// What a member's work was multiplied with.
+    pub coefficients: Vec<f64>,
+}
+
+impl RecordedCohort {
+    /// Fills `cohort` with it.
+    pub(crate) fn copy_to(&self, cohort: &mut Cohort) {
+        cohort.members.clone_from(&self.members);
+        cohort.coefficients.clone_from(&self.coefficients);
+    }
+}
+
+/// Recorded cohorts, found by repetition and round.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedCohorts(HashMap<(u64, Round), RecordedCohort>);
+
+impl RecordedCohorts {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one of a repetition in the round that follows `round`.
+    pub fn of(&self, repetition: u64, round: Round) -> Option<&RecordedCohort> {
+        self.0.get(&(repetition, round))
+    }
+}
+
+impl FromIterator<RecordedCohort> for RecordedCohorts {
+    fn from_iter<I: IntoIterator<Item = RecordedCohort>>(cohorts: I) -> Self {
+        let keyed = cohorts.into_iter().map(|cohort| ((cohort.repetition, cohort.round), cohort));
+        RecordedCohorts(keyed.collect())
+    }
+}
+
 impl Cohort {
     /// Nobody.
     pub fn clear(&mut self) {
         self.members.clear();
         self.coefficients.clear();
+    }
+
+    /// Only those members for whom `keep` holds, with their coefficients.
+    pub(crate) fn keep(&mut self, keep: impl Fn(ClientId) -> bool) {
+        let mut kept = self.members.iter().map(|&member| keep(member));
+        self.coefficients.retain(|_| kept.next().unwrap_or(false));
+        self.members.retain(|&member| keep(member));
     }
 
     /// Turns the ids drawn into members in the order of their ids: by counting, without branches,

@@ -4,14 +4,27 @@
 //! and closes the round; whoever talks to real clients drives it. The *fold* is the arithmetic;
 //! the simulation, which has a whole cohort at hand, calls it directly. Both give the same bits.
 //! A server is built from protocol, weights and dimension alone: it never sees data.
+//!
+//! Real clients vanish, answer twice, answer the wrong question or answer nonsense. What is wrong is
+//! refused with a reason ([`Refusal`]) and changes nothing: the client counts as one that has not
+//! answered and may still send a right update. What is missing in the end is shared: a round closed
+//! without some of its drawn members multiplies the coefficients of the others by
+//! (Σ all coefficients) / (Σ those of the present), so that the step keeps its size and the weight
+//! of the absent falls to the present in proportion to their own.
 
+mod refusal;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Aggregate, Protocol, Round};
+use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme};
 use fedback_core::stream::Seed;
 
-use crate::cohort::{Cohort, CohortSampler};
+use crate::cohort::{Cohort, CohortSampler, RecordedCohort};
+use crate::repetition::{Repetition, spread};
+
+pub use refusal::{LARGEST, Refusal};
 
 /// θ ← θ + Σ coefficient · delta, or θ ← Σ coefficient · (θ + delta): in cohort order, four members
 /// at a time, so that the additions do not wait for each other.
@@ -61,39 +74,6 @@ fn fold_scalar(theta: &mut f64, coefficients: &[f64], deltas: &[f64]) {
     rest.iter().zip(rest_deltas).for_each(|(c, d)| *theta += c * d);
 }
 
-/// Why an update was refused. The server's state is what it was.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refusal {
-    /// No round is open.
-    #[error("no round is open")]
-    NoRoundOpen,
-    /// The update belongs to another round.
-    #[error("the update is for round {found}, open is round {open}")]
-    OtherRound {
-        /// The update's round.
-        found: u64,
-        /// The open round.
-        open: u64,
-    },
-    /// The client is not in the cohort.
-    #[error("client {0} is not in this round's cohort")]
-    NotInCohort(u32),
-    /// The client's update is there already.
-    #[error("client {0} has sent its update already")]
-    Duplicate(u32),
-    /// The update has the wrong number of coordinates.
-    #[error("the update has {found} coordinates, the model {expected}")]
-    WrongLength {
-        /// Coordinates of the update.
-        found: usize,
-        /// Coordinates of the model.
-        expected: usize,
-    },
-    /// The update is not finite.
-    #[error("coordinate {0} of the update is not a finite number")]
-    NotFinite(usize),
-}
-
 /// Why a round cannot be opened or closed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
@@ -103,9 +83,37 @@ pub enum RoundError {
     /// No round is open.
     #[error("no round is open")]
     NoRoundOpen,
-    /// Updates are missing.
-    #[error("{} of the cohort's updates are missing", .0.len())]
-    Missing(Vec<ClientId>),
+    /// Updates are missing, and those that came are too few or weigh nothing.
+    #[error("{} updates are missing, {present} have come", .missing.len())]
+    Missing {
+        /// Whose updates have not come.
+        missing: Vec<ClientId>,
+        /// How many have.
+        present: usize,
+    },
+}
+
+/// How a round comes to its cohort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The sampler draws it, and its members are asked.
+    Drawn,
+    /// Everybody is asked, and the first `cohort` valid updates are it.
+    First {
+        /// The paper's K.
+        cohort: usize,
+        /// Divide weights by how often a client has been among the first, rather than by K/N.
+        correct: bool,
+    },
+}
+
+impl From<Scheme> for Call {
+    fn from(scheme: Scheme) -> Self {
+        match scheme {
+            Scheme::Full => Call::Drawn,
+            Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => Call::Drawn,
+        }
+    }
 }
 
 /// A server of one repetition.
@@ -114,17 +122,31 @@ pub struct Server {
     protocol: Protocol,
     sampler: Arc<CohortSampler>,
     seed: Seed,
-    repetition: u64,
+    call: Call,
     round: Round,
-    theta: Vec<f64>,
+    repetition: Repetition,
+    /// In how many rounds each client was among the first; empty where that is of no use.
+    included: Vec<u64>,
     open: Option<OpenRound>,
+    before: Vec<f64>,
 }
 
 #[derive(Clone, Debug)]
 struct OpenRound {
-    cohort: Cohort,
-    deltas: Vec<f64>,
-    received: Vec<bool>,
+    members: Members,
+    /// Everybody was asked, to see how far they are apart.
+    watched: bool,
+    /// Who was asked, in the order of ids.
+    asked: Vec<ClientId>,
+    received: BTreeMap<ClientId, Vec<f64>>,
+    /// Asked, not received, and said not to come.
+    absent: BTreeSet<ClientId>,
+}
+
+#[derive(Clone, Debug)]
+enum Members {
+    Drawn(Cohort),
+    First { size: usize, come: Vec<ClientId> },
 }
 
 impl Server {
@@ -136,12 +158,49 @@ impl Server {
         round: Round,
         theta: Vec<f64>,
     ) -> Self {
-        Server { protocol, sampler, seed, repetition, round, theta, open: None }
+        let repetition = Repetition::new(seed, repetition, theta);
+        Server::of(protocol, sampler, seed, round, repetition)
+    }
+
+    pub(crate) fn of(
+        protocol: Protocol,
+        sampler: Arc<CohortSampler>,
+        seed: Seed,
+        round: Round,
+        repetition: Repetition,
+    ) -> Self {
+        let (call, included) = (Call::Drawn, Vec::new());
+        let (open, before) = (None, Vec::new());
+        Server { protocol, sampler, seed, call, round, repetition, included, open, before }
+            .calling(protocol.scheme.into())
+    }
+
+    /// The same server, which comes to its cohorts by `call`.
+    pub fn calling(self, call: Call) -> Self {
+        let included = match call {
+            Call::First { correct: true, .. } => vec![0; self.sampler.weights().len()],
+            _ => Vec::new(),
+        };
+        Server { call, included, ..self }
+    }
+
+    /// Takes note of who was in an earlier round's cohort, after a resume.
+    pub fn remember(&mut self, members: &[ClientId]) {
+        for member in members {
+            if let Some(times) = self.included.get_mut(member.0 as usize) {
+                *times += 1;
+            }
+        }
+    }
+
+    /// The model, and what else is known of the repetition.
+    pub fn repetition(&self) -> &Repetition {
+        &self.repetition
     }
 
     /// The model.
     pub fn theta(&self) -> &[f64] {
-        &self.theta
+        &self.repetition.theta
     }
 
     /// Rounds closed so far; also the name of the round that is open or opens next.
@@ -149,55 +208,92 @@ impl Server {
         self.round
     }
 
-    /// Opens a round and says whose work it needs. The same cohort comes out however often a round
-    /// is abandoned and opened again.
-    pub fn open(&mut self) -> Result<&Cohort, RoundError> {
+    /// Gives the repetition up; there is nothing to open any more.
+    pub fn fail(&mut self) {
+        self.repetition.failed.get_or_insert(self.round);
+    }
+
+    /// Opens a round and says whose work it needs; with `watched` everybody's, in order to see how
+    /// far clients are apart. The same cohort is drawn however often a round is abandoned and
+    /// opened again.
+    pub fn open(&mut self, watched: bool) -> Result<&[ClientId], RoundError> {
         if self.open.is_some() {
             return Err(RoundError::StillOpen(self.round.0));
         }
-        let mut cohort = Cohort::default();
-        self.sampler.draw(self.seed, self.repetition, self.round, &mut cohort);
-        let members = cohort.members.len();
-        let open = self.open.insert(OpenRound {
-            cohort,
-            deltas: vec![0.0; members * self.theta.len()],
-            received: vec![false; members],
-        });
-        Ok(&open.cohort)
+        let members = match self.call {
+            Call::Drawn => {
+                let mut cohort = Cohort::default();
+                self.sampler.draw(self.seed, self.repetition.number, self.round, &mut cohort);
+                Members::Drawn(cohort)
+            }
+            Call::First { cohort: size, .. } => Members::First { size, come: Vec::new() },
+        };
+        let asked = match &members {
+            Members::Drawn(cohort) if !watched => cohort.members.clone(),
+            _ => (0..self.sampler.weights().len() as u32).map(ClientId).collect(),
+        };
+        let (received, absent) = (BTreeMap::new(), BTreeSet::new());
+        let open = self.open.insert(OpenRound { members, watched, asked, received, absent });
+        Ok(&open.asked)
     }
 
-    /// Takes one client's update for `round`.
+    /// Takes one client's update for `round`, or refuses it.
     pub fn accept(&mut self, round: Round, client: ClientId, delta: &[f64]) -> Result<(), Refusal> {
-        let dim = self.theta.len();
+        let theta = &self.repetition.theta;
         let open = self.open.as_mut().ok_or(Refusal::NoRoundOpen)?;
         if round != self.round {
             return Err(Refusal::OtherRound { found: round.0, open: self.round.0 });
         }
-        let place = open
-            .cohort
-            .members
-            .binary_search(&client)
-            .map_err(|_| Refusal::NotInCohort(client.0))?;
-        if open.received[place] {
+        if open.asked.binary_search(&client).is_err() {
+            return Err(Refusal::NotAsked(client.0));
+        }
+        if open.received.contains_key(&client) {
             return Err(Refusal::Duplicate(client.0));
         }
-        if delta.len() != dim {
-            return Err(Refusal::WrongLength { found: delta.len(), expected: dim });
+        if let Members::First { size, .. } = open.members
+            && open.is_complete()
+        {
+            return Err(Refusal::Late(size));
         }
-        if let Some(bad) = delta.iter().position(|d| !d.is_finite()) {
-            return Err(Refusal::NotFinite(bad));
+        refusal::refuse_nonsense(theta, delta)?;
+        if let Members::First { size, come } = &mut open.members
+            && come.len() < *size
+        {
+            come.push(client);
         }
-        open.deltas[place * dim..][..dim].copy_from_slice(delta);
-        open.received[place] = true;
+        open.absent.remove(&client);
+        open.received.insert(client, delta.to_vec());
         Ok(())
     }
 
-    /// The members whose updates have not come: what a deadline asks.
+    /// A client will not answer, as far as is known.
+    pub fn absent(&mut self, client: ClientId) {
+        if let Some(open) = &mut self.open
+            && open.asked.binary_search(&client).is_ok()
+            && !open.received.contains_key(&client)
+        {
+            open.absent.insert(client);
+        }
+    }
+
+    /// Everybody whose update is missing is waited for again.
+    pub fn ask_again(&mut self) {
+        self.open.iter_mut().for_each(|open| open.absent.clear());
+    }
+
+    /// Whether somebody's update is needed and may still come.
+    pub fn is_waiting(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| {
+            let settled = open.received.len() + open.absent.len();
+            !open.is_complete() && settled < open.asked.len()
+        })
+    }
+
+    /// Those whose updates are needed and have not come: what a deadline asks.
     pub fn missing(&self) -> Vec<ClientId> {
-        let open = self.open.iter();
-        open.flat_map(|open| open.cohort.members.iter().zip(&open.received))
-            .filter(|(_, received)| !**received)
-            .map(|(member, _)| *member)
+        let open = self.open.iter().filter(|open| !open.is_complete());
+        open.flat_map(|open| open.asked.iter().filter(|c| !open.received.contains_key(c)))
+            .copied()
             .collect()
     }
 
@@ -206,15 +302,101 @@ impl Server {
         self.open = None;
     }
 
-    /// Closes the round: θ takes in the cohort's updates.
-    pub fn close(&mut self) -> Result<Round, RoundError> {
-        let missing = self.missing();
-        if !missing.is_empty() {
-            return Err(RoundError::Missing(missing));
-        }
+    /// Whether the round can be closed: its cohort is complete, or at least `minimum` of its members
+    /// have answered and they weigh something.
+    pub fn can_close(&self, minimum: usize) -> Result<(), RoundError> {
+        self.present(minimum).map(|_| ())
+    }
+
+    /// Closes the round: θ takes in the updates of the cohort, as far as they have come. Returns
+    /// the cohort where it is not the one that the seed draws.
+    pub fn close(&mut self, minimum: usize) -> Result<Option<RecordedCohort>, RoundError> {
+        let (cohort, drawn) = self.present(minimum)?;
         let open = self.open.take().ok_or(RoundError::NoRoundOpen)?;
-        fold(&mut self.theta, &open.cohort, &open.deltas, self.protocol.aggregate);
+        let (dim, weights) = (self.repetition.theta.len(), self.sampler.weights());
+        if open.watched {
+            let all: Vec<f64> = open.received.values().flatten().copied().collect();
+            let complete = open.received.len() == weights.len();
+            self.repetition.consensus =
+                complete.then(|| spread(weights, &all, &mut self.before, dim));
+        }
+        let deltas: Vec<f64> =
+            cohort.members.iter().flat_map(|member| &open.received[member]).copied().collect();
+        self.repetition.close(self.round, &mut self.before, |theta| {
+            fold(theta, &cohort, &deltas, self.protocol.aggregate);
+        });
+        self.remember(&cohort.members);
+        let (repetition, round) = (self.repetition.number, self.round);
         self.round.0 += 1;
-        Ok(self.round)
+        let Cohort { members, coefficients, .. } = cohort;
+        Ok((!drawn).then_some(RecordedCohort { repetition, round, members, coefficients }))
+    }
+
+    /// The cohort as far as it has come, and whether it is the one drawn.
+    fn present(&self, minimum: usize) -> Result<(Cohort, bool), RoundError> {
+        let open = self.open.as_ref().ok_or(RoundError::NoRoundOpen)?;
+        let (cohort, share) = match &open.members {
+            Members::Drawn(drawn) => {
+                let mut cohort = drawn.clone();
+                cohort.keep(|member| open.received.contains_key(&member));
+                if cohort.members.len() == drawn.members.len() {
+                    return Ok((cohort, true));
+                }
+                let total = |cohort: &Cohort| cohort.coefficients.iter().sum::<f64>();
+                let share = total(drawn) / total(&cohort);
+                (cohort, share)
+            }
+            Members::First { size, come } => {
+                let mut members = come.clone();
+                members.sort_unstable();
+                let cohort = self.of_arrivals(members, *size);
+                if come.len() == *size {
+                    return Ok((cohort, false));
+                }
+                (cohort, *size as f64 / come.len() as f64)
+            }
+        };
+        if cohort.members.len() < minimum.max(1) || !share.is_finite() {
+            let missing = match &open.members {
+                Members::Drawn(drawn) => drawn.members.iter(),
+                Members::First { .. } => open.asked.iter(),
+            };
+            let missing = missing.filter(|c| !open.received.contains_key(c)).copied().collect();
+            return Err(RoundError::Missing { missing, present: cohort.members.len() });
+        }
+        let mut cohort = cohort;
+        cohort.coefficients.iter_mut().for_each(|c| *c *= share);
+        Ok((cohort, false))
+    }
+
+    /// The cohort of the first arrivals: p_i N/K, or p_i / π_i where π_i, the chance to be among
+    /// the first, is estimated by the rounds before: (times included + K/N) / (rounds + 1).
+    fn of_arrivals(&self, members: Vec<ClientId>, size: usize) -> Cohort {
+        let weights = self.sampler.weights();
+        let (clients, size) = (weights.len() as f64, size as f64);
+        let coefficient = |member: &ClientId| {
+            let place = member.0 as usize;
+            match self.included.get(place) {
+                None => weights[place] * (clients / size),
+                Some(&times) => {
+                    let chance = (times as f64 + size / clients) / (self.round.0 as f64 + 1.0);
+                    weights[place] / chance
+                }
+            }
+        };
+        let mut cohort = Cohort::default();
+        cohort.coefficients = members.iter().map(coefficient).collect();
+        cohort.members = members;
+        cohort
+    }
+}
+
+impl OpenRound {
+    fn is_complete(&self) -> bool {
+        let everybody = self.received.len() == self.asked.len();
+        match &self.members {
+            Members::First { size, come } if !self.watched => come.len() == *size || everybody,
+            _ => everybody,
+        }
     }
 }

@@ -10,38 +10,23 @@ use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round};
-use fedback_core::stream::{Purpose, Rounds, Seed};
+use fedback_core::stream::Seed;
 use rayon::prelude::*;
 
 use crate::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
-use crate::cohort::{Cohort, CohortSampler};
+use crate::backend::{Backend, BackendError};
+use crate::cohort::{Cohort, CohortSampler, RecordedCohort, RecordedCohorts};
+use crate::repetition::{Standing, spread};
 use crate::server::{fold, fold_part};
 
-/// One seeded repeat.
-#[derive(Clone, Debug)]
-pub struct Repetition {
-    /// Its number, part of every stream's key.
-    pub number: u64,
-    /// The server's model; what it was before the failing round, where one failed.
-    pub theta: Vec<f64>,
-    /// The round in which θ stopped being finite.
-    pub failed: Option<Round>,
-    /// Σ p_i |w_i − w̄|² just before the last aggregation, over all clients, where asked for.
-    pub consensus: f64,
-    streams: Rounds,
-}
-
-impl Repetition {
-    fn task<'b>(&'b self, round: Round, clients: &'b [ClientId]) -> Task<'b> {
-        Task { streams: self.streams.round(round.0), theta: &self.theta, clients }
-    }
-}
+pub use crate::repetition::Repetition;
 
 /// All repetitions of a run.
 pub struct Simulation<'a, W> {
     work: &'a W,
     protocol: Protocol,
     sampler: Arc<CohortSampler>,
+    recorded: Option<RecordedCohorts>,
     weights: Arc<[f64]>,
     seed: Seed,
     round: Round,
@@ -90,20 +75,8 @@ impl<'a, W: Work> Simulation<'a, W> {
         thetas: &[f64],
         failed: &[(u64, Round)],
     ) -> Self {
-        let mut repetitions: Vec<Repetition> = thetas
-            .chunks_exact(work.dim())
-            .enumerate()
-            .map(|(number, theta)| Repetition {
-                number: number as u64,
-                theta: theta.to_vec(),
-                failed: None,
-                consensus: 0.0,
-                streams: Rounds::new(seed, number as u64, Purpose::Data),
-            })
-            .collect();
-        for &(number, round) in failed {
-            repetitions[number as usize].failed = Some(round);
-        }
+        let standing = Standing { round, thetas, failed };
+        let mut repetitions = standing.repetitions(seed, work.dim());
         let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
         let size = group_size(repetitions.len(), sampler.capacity() * work.dim());
         let mut groups = Vec::new();
@@ -112,29 +85,34 @@ impl<'a, W: Work> Simulation<'a, W> {
             groups.push(Group { repetitions, buffers: Buffers::default() });
             repetitions = rest;
         }
-        Simulation { work, protocol, sampler, weights, seed, round, groups }
+        Simulation { work, protocol, sampler, recorded: None, weights, seed, round, groups }
     }
 
-    /// Rounds closed so far.
-    pub fn round(&self) -> Round {
+    /// The same with the cohorts that a run recorded; where it recorded none, they are drawn.
+    pub fn replaying(self, cohorts: RecordedCohorts) -> Self {
+        Simulation { recorded: (!cohorts.is_empty()).then_some(cohorts), ..self }
+    }
+}
+
+impl<W: Work> Backend for Simulation<'_, W> {
+    const IRREPLACEABLE: bool = false;
+
+    fn round(&self) -> Round {
         self.round
     }
 
-    /// The repetitions in order.
-    pub fn repetitions(&self) -> impl Iterator<Item = &Repetition> {
+    fn repetitions(&self) -> impl Iterator<Item = &Repetition> {
         self.groups.iter().flat_map(|group| &group.repetitions)
     }
 
-    /// Gives a repetition up: it works no more.
-    pub fn fail(&mut self, number: usize) {
+    fn fail(&mut self, number: usize) {
         let round = self.round;
         let size = self.groups.first().map_or(1, |group| group.repetitions.len());
         let repetition = &mut self.groups[number / size].repetitions[number % size];
         repetition.failed.get_or_insert(round);
     }
 
-    /// Applies `measure` to every repetition, in parallel, and returns the values in order.
-    pub fn measure<T: Send>(&self, measure: impl Fn(&Repetition) -> T + Sync) -> Vec<T> {
+    fn measure<T: Send>(&self, measure: impl Fn(&Repetition) -> T + Sync) -> Vec<T> {
         let groups: Vec<Vec<T>> = self
             .groups
             .par_iter()
@@ -143,14 +121,13 @@ impl<'a, W: Work> Simulation<'a, W> {
         groups.into_iter().flatten().collect()
     }
 
-    /// Closes rounds until `until` are closed. With `consensus`, all clients work in the last of
-    /// them, and the consensus error just before its aggregation is kept.
-    pub fn advance(&mut self, until: Round, consensus: bool) -> Result<(), WorkError> {
+    fn advance(&mut self, until: Round, consensus: bool) -> Result<(), BackendError> {
         let rounds = self.round.0..until.0;
         let context = Context {
             work: self.work,
             protocol: &self.protocol,
             sampler: &self.sampler,
+            recorded: self.recorded.as_ref(),
             weights: &self.weights,
             seed: self.seed,
             split: self.groups.len() < rayon::current_num_threads(),
@@ -164,6 +141,10 @@ impl<'a, W: Work> Simulation<'a, W> {
         self.round = until;
         Ok(())
     }
+
+    fn take_cohorts(&mut self) -> Vec<RecordedCohort> {
+        Vec::new()
+    }
 }
 
 /// What all rounds share.
@@ -171,6 +152,7 @@ struct Context<'a, W> {
     work: &'a W,
     protocol: &'a Protocol,
     sampler: &'a CohortSampler,
+    recorded: Option<&'a RecordedCohorts>,
     weights: &'a [f64],
     seed: Seed,
     split: bool,
@@ -184,7 +166,7 @@ impl<W: Work> Context<'_, W> {
         let mut members = 0;
         for (repetition, cohort) in repetitions.iter().zip(&mut buffers.cohorts) {
             match repetition.failed {
-                None => self.sampler.draw(self.seed, repetition.number, round, cohort),
+                None => self.choose(repetition, round, cohort),
                 Some(_) => cohort.clear(),
             }
             members += cohort.members.len();
@@ -230,14 +212,14 @@ impl<W: Work> Context<'_, W> {
             if repetition.failed.is_some() {
                 continue;
             }
-            self.sampler.draw(self.seed, repetition.number, round, cohort);
+            self.choose(repetition, round, cohort);
             self.clients(
                 &order,
                 &[repetition.task(round, everyone)],
                 deltas,
                 &mut buffers.scratch,
             )?;
-            repetition.consensus = spread(self.weights, deltas, mean_delta, dim);
+            repetition.consensus = Some(spread(self.weights, deltas, mean_delta, dim));
             // Members come in the order of their ids: each delta moves towards the front.
             for (place, member) in cohort.members.iter().enumerate() {
                 let from = member.0 as usize * dim;
@@ -247,6 +229,14 @@ impl<W: Work> Context<'_, W> {
             self.close(round, repetition, cohort, members, &mut buffers.before);
         }
         Ok(())
+    }
+
+    /// The cohort as it was recorded, or as it is drawn.
+    fn choose(&self, repetition: &Repetition, round: Round, cohort: &mut Cohort) {
+        match self.recorded.and_then(|recorded| recorded.of(repetition.number, round)) {
+            Some(recorded) => recorded.copy_to(cohort),
+            None => self.sampler.draw(self.seed, repetition.number, round, cohort),
+        }
     }
 
     fn order<'b>(&self, step_sizes: &'b [f64]) -> Order<'b> {
@@ -267,22 +257,14 @@ impl<W: Work> Context<'_, W> {
         deltas: &[f64],
         before: &mut Vec<f64>,
     ) {
-        let theta = &mut repetition.theta;
-        before.clear();
-        before.extend_from_slice(theta);
         let aggregate = self.protocol.aggregate;
-        if self.split && deltas.len() >= WORTH_DIVIDING {
-            theta.par_chunks_mut(COORDINATES).enumerate().for_each(|(part, theta)| {
+        let divided = self.split && deltas.len() >= WORTH_DIVIDING;
+        repetition.close(round, before, |theta| match divided {
+            true => theta.par_chunks_mut(COORDINATES).enumerate().for_each(|(part, theta)| {
                 fold_part(part * COORDINATES, theta, cohort, deltas, aggregate);
-            });
-        } else {
-            fold(theta, cohort, deltas, aggregate);
-        }
-        if !theta.iter().all(|t| t.is_finite()) {
-            theta.copy_from_slice(before);
-            repetition.failed = Some(Round(round.0 + 1));
-            repetition.consensus = f64::NAN;
-        }
+            }),
+            false => fold(theta, cohort, deltas, aggregate),
+        });
     }
 
     /// The work of all tasks; that of a single one is divided among threads where groups do not
@@ -327,16 +309,3 @@ const SMALLEST_BLOCK: usize = 4096;
 const WORTH_DIVIDING: usize = 1 << 17;
 /// Coordinates that are folded together.
 const COORDINATES: usize = 256;
-
-/// Σ p_i |δ_i − δ̄|² with δ̄ = Σ p_i δ_i, in client order.
-fn spread(weights: &[f64], deltas: &[f64], mean: &mut Vec<f64>, dim: usize) -> f64 {
-    mean.clear();
-    mean.resize(dim, 0.0);
-    for (p, delta) in weights.iter().zip(deltas.chunks_exact(dim)) {
-        mean.iter_mut().zip(delta).for_each(|(mean, d)| *mean += p * d);
-    }
-    let away = |delta: &[f64]| -> f64 {
-        delta.iter().zip(mean.iter()).map(|(d, mean)| (d - mean) * (d - mean)).sum()
-    };
-    weights.iter().zip(deltas.chunks_exact(dim)).map(|(p, delta)| p * away(delta)).sum()
-}

@@ -10,6 +10,7 @@ use fedback_core::loss::Loss;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
+use fedback_engine::backend::Backend;
 use fedback_engine::simulate::Simulation;
 
 struct Counting;

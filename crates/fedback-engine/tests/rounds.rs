@@ -10,6 +10,7 @@ use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSiz
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
+use fedback_engine::backend::Backend;
 use fedback_engine::cohort::{Cohort, CohortSampler};
 use fedback_engine::server::{Refusal, RoundError, Server, fold};
 use fedback_engine::simulate::Simulation;
@@ -222,7 +223,7 @@ fn simulate(
             simulation.advance(Round(stop), true).unwrap();
             round = simulation.round();
             thetas = simulation.repetitions().flat_map(|r| r.theta.clone()).collect();
-            consensus = simulation.repetitions().map(|r| r.consensus).collect();
+            consensus = simulation.repetitions().map(|r| r.consensus.unwrap()).collect();
         }
         thetas.iter().chain(&consensus).map(|v| v.to_bits()).collect()
     })
@@ -262,14 +263,14 @@ fn server_and_simulation_agree() {
         let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
         let mut server = Server::new(protocol, sampler, (Seed(9), 4), Round(0), vec![0.0; 3]);
         for _ in 0..4 {
-            let mut members = server.open().unwrap().members.clone();
+            let mut members = server.open(false).unwrap().to_vec();
             members.reverse();
             for member in members {
                 let delta =
                     update(&federation, &protocol, server.round(), member.0, server.theta());
                 server.accept(server.round(), member, &delta).unwrap();
             }
-            server.close().unwrap();
+            assert_eq!(server.close(1), Ok(None));
         }
         let mut simulation =
             Simulation::new(&federation, protocol, weights, Seed(9), Round(0), &[0.0; 15], &[]);
@@ -285,20 +286,25 @@ fn server_refuses_what_is_wrong() {
     let mut server = Server::new(protocol, sampler, (Seed(1), 0), Round(3), vec![1.0, 2.0]);
     let (zero, one) = (ClientId(0), ClientId(1));
     assert_eq!(server.accept(Round(3), zero, &[0.0; 2]), Err(Refusal::NoRoundOpen));
-    assert_eq!(server.close(), Err(RoundError::NoRoundOpen));
-    server.open().unwrap();
-    assert_eq!(server.open().unwrap_err(), RoundError::StillOpen(3));
+    assert_eq!(server.close(1), Err(RoundError::NoRoundOpen));
+    server.open(false).unwrap();
+    assert_eq!(server.open(false).unwrap_err(), RoundError::StillOpen(3));
     let stale = Refusal::OtherRound { found: 2, open: 3 };
     assert_eq!(server.accept(Round(2), zero, &[0.0; 2]), Err(stale));
-    assert_eq!(server.accept(Round(3), ClientId(2), &[0.0; 2]), Err(Refusal::NotInCohort(2)));
+    assert_eq!(server.accept(Round(3), ClientId(2), &[0.0; 2]), Err(Refusal::NotAsked(2)));
     let length = Refusal::WrongLength { found: 1, expected: 2 };
     assert_eq!(server.accept(Round(3), zero, &[0.0]), Err(length));
     assert_eq!(server.accept(Round(3), zero, &[0.0, f64::NAN]), Err(Refusal::NotFinite(1)));
     server.accept(Round(3), zero, &[1.0, 0.0]).unwrap();
     assert_eq!(server.accept(Round(3), zero, &[1.0, 0.0]), Err(Refusal::Duplicate(0)));
-    assert_eq!(server.close(), Err(RoundError::Missing(vec![one])));
+    let missing = RoundError::Missing { missing: vec![one], present: 1 };
+    assert_eq!(server.close(2), Err(missing));
+    let value = -3.1e100;
+    let large = Refusal::TooLarge { coordinate: 1, value, largest: 1e100 * 3.0 };
+    assert_eq!(server.accept(Round(3), one, &[2.9e100, value]), Err(large));
     server.accept(Round(3), one, &[0.0, -4.0]).unwrap();
-    assert_eq!(server.close(), Ok(Round(4)));
+    assert_eq!(server.close(2), Ok(None));
+    assert_eq!(server.round(), Round(4));
     assert_eq!(server.theta(), [1.5, 0.0]);
 }
 

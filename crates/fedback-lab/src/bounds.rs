@@ -8,6 +8,7 @@ use fedback_theory::stable;
 use serde_json::{Map, Value as Json, json};
 
 use crate::plan::Plan;
+use crate::spec::KeyError;
 
 /// What the user says instead of what would be derived.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,6 +27,29 @@ pub struct Overrides {
     pub accuracy: Option<f64>,
     /// C, in local steps.
     pub communication_cost: Option<f64>,
+}
+
+impl Overrides {
+    /// Refuses what makes no sense; keys are the fields' names.
+    pub fn check(&self) -> Result<(), KeyError> {
+        for (key, value, zero) in [
+            ("delta", self.delta, false),
+            ("sigma", self.sigma, true),
+            ("varsigma", self.varsigma, true),
+            ("mu", self.mu, false),
+            ("smoothness", self.smoothness, false),
+            ("accuracy", self.accuracy, false),
+            ("communication_cost", self.communication_cost, true),
+        ] {
+            let fits = |value: f64| value.is_finite() && (value > 0.0 || (zero && value == 0.0));
+            if let Some(value) = value.filter(|value| !fits(*value)) {
+                let allowed = if zero { "0 or more" } else { "above 0" };
+                let why = format!("found {value}; allowed: a number {allowed}");
+                return Err(KeyError::new(key, why));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The answer of `fedback bounds`.

@@ -125,6 +125,7 @@ pub(crate) fn read(
     let columns = Columns {
         label: Some(LABEL),
         client,
+        features: None,
         ignore: &[number.to_string()],
         drop_missing: true,
         binary,

@@ -1,7 +1,9 @@
 //! What the runner tells, and who listens.
 
+use fedback_engine::cohort::RecordedCohort;
+
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::plan::Outline;
 
 /// Something that happened in a run.
 #[derive(Debug)]
@@ -9,7 +11,7 @@ pub enum Event<'a> {
     /// The run begins, or goes on, after `round` rounds.
     Started {
         /// The plan.
-        plan: &'a Plan,
+        plan: &'a Outline,
         /// Rounds closed before.
         round: u64,
     },
@@ -20,6 +22,8 @@ pub enum Event<'a> {
         /// Column after column, repetition after repetition.
         values: &'a [f64],
     },
+    /// A round was closed with a cohort that the seed alone does not tell.
+    Cohort(&'a RecordedCohort),
     /// Rounds were closed.
     Advanced {
         /// Rounds closed.

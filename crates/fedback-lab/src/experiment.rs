@@ -8,8 +8,8 @@ use fedback_core::stream::STREAM_FORMAT;
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink, State};
 use crate::outcome::{Curve, Outcome};
-use crate::plan::Plan;
-use crate::runner::{self, Resume};
+use crate::plan::{Built, Outline, Plan};
+use crate::runner::{self, LiveRun, Resume, Runnable};
 use crate::spec::{Document, Point, Spec};
 use crate::store::{
     self, Checkpoint, FailedRepetition, NewRun, Record, RunId, RunState, Store, StoreError,
@@ -41,7 +41,7 @@ impl Experiment {
 }
 
 /// Records a plan before its round 0.
-pub fn begin(store: &Store, plan: &Plan) -> Result<RunId, Error> {
+pub fn begin(store: &Store, plan: &Outline) -> Result<RunId, Error> {
     let run = NewRun {
         name: plan.spec.name.clone(),
         spec: plan.spec.canonical(),
@@ -58,7 +58,7 @@ pub fn begin(store: &Store, plan: &Plan) -> Result<RunId, Error> {
 
 /// Runs a plan and records it under `id`.
 pub fn run_recorded(
-    plan: &Plan,
+    plan: &impl Runnable,
     store: &Store,
     id: RunId,
     resume: Option<Resume>,
@@ -71,11 +71,59 @@ pub fn run_recorded(
 
 /// Runs a plan without recording it.
 pub fn run_unrecorded(
-    plan: &Plan,
+    plan: &impl Runnable,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     runner::run(plan, None, &mut [listener], stop)
+}
+
+/// Runs a plan with real clients, and records it where `record` says. It goes on from `resume`.
+///
+/// A run that stops because too few clients answer, or because the transport breaks, can be resumed
+/// from its last round.
+pub fn run_live(
+    live: LiveRun<'_>,
+    record: Option<(&Store, RunId)>,
+    resume: Option<Resume>,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    match record {
+        Some((store, id)) => {
+            let mut recording = Recording { writer: Some(store.writer(id)?), store };
+            runner::run_live(live, resume, &mut [&mut recording, listener], stop)
+        }
+        None => runner::run_live(live, resume, &mut [listener], stop),
+    }
+}
+
+/// A recorded run, run again in memory.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What it left this time.
+    pub outcome: Outcome,
+    /// Whether every bit of the recorded models came out again.
+    pub same: bool,
+}
+
+/// Runs a recorded run again in memory, as far as it got, with the cohorts that it recorded and
+/// those that its seed draws elsewhere. Writes nothing.
+pub fn replay(
+    plan: &impl Runnable,
+    stored: &StoredRun,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Replayed, Error> {
+    let Some(checkpoint) = &stored.checkpoint else {
+        let why = "it was interrupted before anything was recorded; there is nothing to compare";
+        return Err(Error::input(format!("run {}", stored.id), why));
+    };
+    let (outcome, again) =
+        runner::replay(plan, &stored.cohorts, checkpoint.round, &mut [listener], stop)?;
+    let bits = |thetas: &[f64]| thetas.iter().map(|t| t.to_bits()).collect::<Vec<_>>();
+    let same = bits(&again.thetas) == bits(&checkpoint.theta);
+    Ok(Replayed { outcome, same })
 }
 
 /// The sink that writes to a store.
@@ -92,6 +140,7 @@ impl Sink for Recording<'_> {
             Event::Record { round, values } => {
                 writer.record(Record { round: *round, values: values.to_vec() })?;
             }
+            Event::Cohort(cohort) => writer.cohort((*cohort).clone())?,
             Event::Checkpoint(state) => writer.checkpoint(Checkpoint {
                 round: state.round,
                 theta: state.thetas.clone(),
@@ -125,7 +174,7 @@ pub struct Reopened {
     /// What the store has of it.
     pub stored: StoredRun,
     /// Its plan, built again and found to be the same.
-    pub plan: Plan,
+    pub plan: Built,
 }
 
 /// Builds the plan of a stored run again. Refused where the data or the program changed, since the
@@ -135,7 +184,7 @@ pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
     let origin = format!("run {id}");
     let spec = Spec::from_canonical(&stored.run.spec)
         .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
-    let plan = Plan::new(
+    let mut plan = Built::new(
         Point { set: toml::Table::new(), spec },
         Path::new(&stored.run.directory),
         &origin,
@@ -153,14 +202,33 @@ pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
         };
         return Err(Error::input(origin, why));
     }
-    Ok(Reopened { stored, plan: Plan { set, ..plan } })
+    plan.set = set;
+    Ok(Reopened { stored, plan })
 }
 
 impl Reopened {
+    /// The plan of a problem that is built in; refused where only Python or sites know it.
+    pub fn whole(&self) -> Result<&Plan, Error> {
+        self.plan.whole().ok_or_else(|| {
+            let why = "a part of its problem is a function or a real site; go on with it from \
+                       Python or on Flower";
+            Error::input(format!("run {}", self.stored.id), why)
+        })
+    }
+
+    /// Exact expectations, where mathematics allows.
+    pub fn exact(&self) -> Option<Outcome> {
+        self.plan.whole().and_then(|plan| crate::exact::exact(plan).ok())
+    }
+
     /// Where the run goes on.
     pub fn resume(&self) -> Option<Resume> {
         let checkpoint = self.stored.checkpoint.as_ref()?;
-        Some(Resume { state: state(checkpoint), records: self.stored.records.clone() })
+        Some(Resume {
+            state: state(checkpoint),
+            records: self.stored.records.clone(),
+            cohorts: self.stored.cohorts.clone(),
+        })
     }
 
     /// What the run left so far.

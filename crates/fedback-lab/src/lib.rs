@@ -11,6 +11,7 @@ pub mod bounds;
 pub mod chart;
 pub mod check;
 pub mod credit;
+pub mod custom;
 mod draw;
 pub mod error;
 pub mod event;

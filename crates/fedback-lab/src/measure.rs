@@ -3,11 +3,15 @@
 //! A record is one flat row of numbers: measurement after measurement, repetition after repetition
 //! within each. A repetition that failed, or a number that does not exist, is NaN.
 
+use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
 use fedback_core::risk::PerformativeRisk;
 use fedback_core::score;
-use fedback_engine::simulate::{Repetition, Simulation};
+use fedback_engine::algorithm::WorkError;
+use fedback_engine::backend::Backend;
+use fedback_engine::repetition::Repetition;
+use fedback_theory::limit::RoundMap;
 
-use crate::plan::Plan;
+use crate::plan::{Outline, Plan};
 
 /// One column of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub enum Measurement {
 
 impl Measurement {
     /// The columns that a plan records.
-    pub fn of(plan: &Plan) -> Vec<Measurement> {
+    pub fn of(plan: &Outline) -> Vec<Measurement> {
         let measure = &plan.spec.measure;
         let fixed = [
             (measure.distance && plan.stable_point.is_some(), Measurement::Distance),
@@ -37,7 +41,7 @@ impl Measurement {
             (measure.accuracy, Measurement::Accuracy),
             (measure.auc, Measurement::Auc),
         ];
-        let clients = if measure.client_risk { plan.federation.clients() } else { 0 };
+        let clients = if measure.client_risk { plan.clients() } else { 0 };
         fixed
             .into_iter()
             .filter_map(|(on, measurement)| on.then_some(measurement))
@@ -58,20 +62,105 @@ impl Measurement {
     }
 }
 
-/// Takes records of a simulation.
-pub struct Recorder<'a> {
+/// A model to be judged: θ of a repetition after so many rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    /// The repetition.
+    pub repetition: u64,
+    /// Rounds closed.
+    pub round: u64,
+    /// θ.
+    pub theta: &'a [f64],
+}
+
+/// Says how good a model is. A number that does not exist is NaN.
+pub trait Judge: Sync {
+    /// f(θ; θ).
+    fn risk(&self, model: Model<'_>) -> Result<f64, WorkError>;
+    /// f_i(θ; θ) of one client.
+    fn client_risk(&self, model: Model<'_>, client: usize) -> Result<f64, WorkError>;
+    /// The share of rows on the right side.
+    fn accuracy(&self, _model: Model<'_>) -> f64 {
+        f64::NAN
+    }
+    /// The area under the ROC curve.
+    fn auc(&self, _model: Model<'_>) -> f64 {
+        f64::NAN
+    }
+    /// Whether the judge has data to judge by. Without, a NaN says nothing of the model.
+    fn has_data(&self) -> bool {
+        true
+    }
+    /// What probably made a repetition stop being finite in the round after `round`.
+    fn likely_cause(&self, _round: Round) -> String {
+        "likely cause: steps too large or a response too strong; try smaller steps".into()
+    }
+}
+
+/// The judge of a problem that is built in: exact.
+pub struct Exactly<'a> {
     plan: &'a Plan,
     risk: Option<PerformativeRisk<'a>>,
+}
+
+impl<'a> Exactly<'a> {
+    /// Prepares what the plan asks for.
+    pub fn new(plan: &'a Plan) -> Self {
+        let risk = plan.spec.measure.risk.then(|| PerformativeRisk::new(&plan.federation));
+        Exactly { plan, risk }
+    }
+}
+
+impl Judge for Exactly<'_> {
+    fn risk(&self, model: Model<'_>) -> Result<f64, WorkError> {
+        Ok(self.risk.as_ref().map_or(f64::NAN, |risk| risk.at(model.theta)))
+    }
+
+    fn client_risk(&self, model: Model<'_>, client: usize) -> Result<f64, WorkError> {
+        Ok(self.plan.federation.population(client).risk(model.theta, model.theta))
+    }
+
+    fn accuracy(&self, model: Model<'_>) -> f64 {
+        score::accuracy(&self.plan.federation, model.theta).unwrap_or(f64::NAN)
+    }
+
+    fn auc(&self, model: Model<'_>) -> f64 {
+        score::auc(&self.plan.federation, model.theta).unwrap_or(f64::NAN)
+    }
+
+    fn likely_cause(&self, round: Round) -> String {
+        likely_cause(self.plan, round)
+    }
+}
+
+/// The judge of a live run whose data never leave their sites: it knows nothing of risks.
+pub struct WithoutData;
+
+impl Judge for WithoutData {
+    fn risk(&self, _model: Model<'_>) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn client_risk(&self, _model: Model<'_>, _client: usize) -> Result<f64, WorkError> {
+        Ok(f64::NAN)
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+}
+
+/// Takes records of a run.
+pub struct Recorder<'a> {
+    plan: &'a Outline,
+    pub(crate) judge: &'a dyn Judge,
     columns: Vec<Measurement>,
 }
 
 impl<'a> Recorder<'a> {
     /// Prepares what the plan asks for.
-    pub fn new(plan: &'a Plan) -> Self {
-        let columns = Measurement::of(plan);
-        let risk =
-            columns.contains(&Measurement::Risk).then(|| PerformativeRisk::new(&plan.federation));
-        Recorder { plan, risk, columns }
+    pub fn new(plan: &'a Outline, judge: &'a dyn Judge) -> Self {
+        Recorder { plan, judge, columns: Measurement::of(plan) }
     }
 
     /// The columns of a record.
@@ -80,31 +169,76 @@ impl<'a> Recorder<'a> {
     }
 
     /// One record.
-    pub fn record<W: fedback_engine::algorithm::Work>(
-        &self,
-        simulation: &Simulation<'_, W>,
-    ) -> Vec<f64> {
-        let rows = simulation.measure(|repetition| {
-            self.columns.iter().map(|column| self.value(*column, repetition)).collect::<Vec<_>>()
-        });
-        (0..self.columns.len()).flat_map(|c| rows.iter().map(move |row| row[c])).collect()
+    pub fn record(&self, backend: &impl Backend) -> Result<Vec<f64>, WorkError> {
+        let round = backend.round().0;
+        let rows: Vec<Vec<f64>> = backend
+            .measure(|repetition| {
+                let values =
+                    self.columns.iter().map(|column| self.value(*column, repetition, round));
+                values.collect::<Result<Vec<_>, _>>()
+            })
+            .into_iter()
+            .collect::<Result<_, _>>()?;
+        Ok((0..self.columns.len()).flat_map(|c| rows.iter().map(move |row| row[c])).collect())
     }
 
-    fn value(&self, column: Measurement, repetition: &Repetition) -> f64 {
-        let Plan { federation, stable_point, .. } = self.plan;
+    fn value(
+        &self,
+        column: Measurement,
+        repetition: &Repetition,
+        round: u64,
+    ) -> Result<f64, WorkError> {
         let theta = repetition.theta.as_slice();
         if repetition.failed.is_some() {
-            return f64::NAN;
+            return Ok(f64::NAN);
         }
+        let model = Model { repetition: repetition.number, round, theta };
         match column {
-            Measurement::Distance => stable_point.as_ref().map_or(f64::NAN, |stable| {
-                theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum()
-            }),
-            Measurement::Risk => self.risk.as_ref().map_or(f64::NAN, |risk| risk.at(theta)),
-            Measurement::Consensus => repetition.consensus,
-            Measurement::Accuracy => score::accuracy(federation, theta).unwrap_or(f64::NAN),
-            Measurement::Auc => score::auc(federation, theta).unwrap_or(f64::NAN),
-            Measurement::ClientRisk(client) => federation.population(client).risk(theta, theta),
+            Measurement::Distance => {
+                Ok(self.plan.stable_point.as_ref().map_or(f64::NAN, |stable| {
+                    theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum()
+                }))
+            }
+            Measurement::Risk => self.judge.risk(model),
+            Measurement::Consensus => Ok(repetition.consensus.unwrap_or(f64::NAN)),
+            Measurement::Accuracy => Ok(self.judge.accuracy(model)),
+            Measurement::Auc => Ok(self.judge.auc(model)),
+            Measurement::ClientRisk(client) => self.judge.client_risk(model, client),
         }
+    }
+}
+
+/// The step size against the stability limit, or what else can make a run blow up.
+fn likely_cause(plan: &Plan, round: Round) -> String {
+    let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
+    let Some(map) = RoundMap::new(&plan.federation, &plan.protocol, place) else {
+        return "likely cause: steps too large or a response too strong; try smaller steps".into();
+    };
+    let first = plan.protocol.step_size.at(Step(0));
+    let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
+    match map.largest_step() {
+        None => {
+            "likely cause: no step size is small enough, the average response is stronger than \
+                 the loss (`fedback solve` says more)"
+                .into()
+        }
+        Some(limit) if first > limit => format!(
+            "likely cause: the step size, {first} at the start and {now} then, is above \
+             about {limit:.4}, the largest with which an average round shrinks errors; choose \
+             algorithm.step_size below it"
+        ),
+        Some(_)
+            if plan.protocol.aggregate == Aggregate::Iterates
+                && matches!(plan.protocol.scheme, Scheme::WithoutReplacement { .. }) =>
+        {
+            "likely cause: coefficients that do not sum to one rescale the model at random; use \
+             aggregate = \"deltas\""
+                .into()
+        }
+        Some(limit) => format!(
+            "the step size, {first} at the start, is below the limit of an average round, \
+             {limit:.4}; likely cause: the variance of cohorts or batches, or a start too far out: \
+             try smaller steps or a larger cohort"
+        ),
     }
 }

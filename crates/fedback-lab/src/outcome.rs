@@ -6,7 +6,7 @@ use fedback_theory::exact::Moments;
 
 use crate::event::{Ending, State};
 use crate::measure::Measurement;
-use crate::plan::Plan;
+use crate::plan::Outline;
 
 /// A mean over repetitions. The standard deviation is the sample's (0 for one repetition), and
 /// does not exist for exact expectations.
@@ -64,7 +64,7 @@ pub struct Curve {
 
 impl Curve {
     /// An empty curve with the given columns.
-    pub fn new(plan: &Plan, columns: &[Measurement]) -> Self {
+    pub fn new(plan: &Outline, columns: &[Measurement]) -> Self {
         Curve {
             columns: columns.to_vec(),
             points: Vec::new(),
@@ -165,15 +165,14 @@ pub struct Outcome {
 
 impl Outcome {
     pub(crate) fn of_run(
-        plan: &Plan,
+        plan: &Outline,
         curve: Curve,
         state: &State,
         ending: Ending,
         resumed_from: Option<u64>,
     ) -> Self {
-        let dim = plan.federation.dim();
         Outcome {
-            final_theta: Some(state.thetas.chunks_exact(dim).map(<[f64]>::to_vec).collect()),
+            final_theta: Some(state.thetas.chunks_exact(plan.dim).map(<[f64]>::to_vec).collect()),
             failed: state.failed.clone(),
             ending,
             seconds: state.seconds,
@@ -182,16 +181,15 @@ impl Outcome {
         }
     }
 
-    pub(crate) fn of_exact(plan: &Plan, curve: Curve, seconds: f64) -> Self {
-        let federation = &plan.federation;
+    pub(crate) fn of_exact(plan: &Outline, curve: Curve, seconds: f64) -> Self {
         Outcome {
             name: plan.spec.name.clone(),
             set: plan.set.clone(),
             repetitions: plan.spec.repetitions.0,
-            clients: federation.clients(),
-            client_names: federation.client_names().map(<[String]>::to_vec),
-            coordinates: federation.coordinates().map(<[String]>::to_vec),
-            dim: federation.dim(),
+            clients: plan.clients(),
+            client_names: plan.client_names.clone(),
+            coordinates: plan.coordinates.clone(),
+            dim: plan.dim,
             stable_point: plan.stable_point.clone(),
             curve,
             final_theta: None,

@@ -1,19 +1,28 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
+mod custom;
 mod problem;
 mod resamples;
 mod response;
+mod site;
+mod sites;
 
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::sync::Arc;
 
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{self, Protocol, Scheme};
+use fedback_core::response::Shift;
 use fedback_core::stream::{STREAM_FORMAT, Seed};
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
 pub use resamples::Resamples;
+pub use site::{Asked, SitePlan};
+pub use sites::{Census, SiteTables};
 
 use crate::error::Error;
 use crate::spec::{
@@ -21,25 +30,75 @@ use crate::spec::{
     Start, StepSize,
 };
 
-/// A plan that can be run.
+/// Everything about a run but who does its work.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Outline {
     /// The spec it came from.
     pub spec: Spec,
     /// What a sweep set to get here, as JSON.
     pub set: serde_json::Map<String, serde_json::Value>,
     /// Where relative paths start.
     pub directory: String,
-    /// The problem.
-    pub federation: Federation,
+    /// The clients' weights p_i.
+    pub weights: Arc<[f64]>,
+    /// Coordinates of θ.
+    pub dim: usize,
+    /// The clients' names, where they have any.
+    pub client_names: Option<Vec<String>>,
+    /// The names of θ's coordinates, where they have any.
+    pub coordinates: Option<Vec<String>>,
     /// The algorithm.
     pub protocol: Protocol,
     /// θ before the first round.
     pub start: Vec<f64>,
-    /// θ^PS, where it is asked for and exists.
+    /// θ^PS, where it is asked for and known.
     pub stable_point: Option<Vec<f64>>,
     /// Names everything that decides the bits: canonical spec, data, stream format, version.
     pub hash: String,
+}
+
+/// A plan whose problem is built in: theory knows it, and it can be run in memory.
+///
+/// It is its [`Outline`] and a federation.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    outline: Outline,
+    /// The problem.
+    pub federation: Federation,
+}
+
+impl Deref for Plan {
+    type Target = Outline;
+
+    fn deref(&self) -> &Outline {
+        &self.outline
+    }
+}
+
+impl DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut Outline {
+        &mut self.outline
+    }
+}
+
+/// A plan of which a part, the population or the loss, is a function or a real site.
+#[derive(Clone, Debug)]
+pub struct CustomPlan {
+    outline: Outline,
+    /// The data and how they react; none where observations come from a function or from sites.
+    pub population: Option<(Base, Shift)>,
+    /// What a prediction costs; none where that is a function.
+    pub loss: Option<Loss>,
+    /// Whether the last coordinate is an intercept.
+    pub intercept: bool,
+}
+
+impl Deref for CustomPlan {
+    type Target = Outline;
+
+    fn deref(&self) -> &Outline {
+        &self.outline
+    }
 }
 
 /// Steps and draws beyond this cannot be told apart as numbers.
@@ -50,30 +109,155 @@ const MOST_NUMBERS: f64 = (1u64 << 31) as f64;
 impl Plan {
     /// Checks and builds one point of a spec; `origin` is how messages call it.
     pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
-        let Point { spec, set } = point;
         let fail = |error: KeyError| Error::input(origin, error);
-        let built = problem::build(&spec, directory).map_err(fail)?;
+        if let Some(key) = point.spec.problem.custom_part() {
+            let why = "\"custom\" is a function or a real site, which theory and this command do \
+                       not know; run the spec from Python or on Flower";
+            return Err(fail(KeyError::new(key, why)));
+        }
+        let built = problem::build(&point.spec, directory).map_err(fail)?;
+        let federation = built.federation;
+        let shape = Shape::of(&federation, built.data);
+        let outline = Outline::new(point, directory, shape, Some(federation.loss), |start| {
+            stable::stable_point(&federation, start)
+        })
+        .map_err(fail)?;
+        Ok(Plan { outline, federation })
+    }
+}
+
+impl CustomPlan {
+    /// Checks and builds one point of a spec of which a part is custom.
+    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
+        let fail = |error: KeyError| Error::input(origin, error);
+        let problem = &point.spec.problem;
+        let intercept = problem.base.has_intercept();
+        let loss = problem::loss(&problem.loss);
+        let known = problem.stable_point.as_ref().map(|point| point.iter().map(|x| x.0).collect());
+        let (population, shape) = custom::population(&point.spec, directory).map_err(fail)?;
+        let outline =
+            Outline::new(point, directory, shape, None, |_| known.clone()).map_err(fail)?;
+        Ok(CustomPlan { outline, population, loss, intercept })
+    }
+}
+
+/// A plan, whatever its problem is.
+#[derive(Clone, Debug)]
+pub enum Built {
+    /// Built in.
+    Whole(Plan),
+    /// In part a function or a real site.
+    Custom(CustomPlan),
+}
+
+impl Built {
+    /// Checks and builds one point of a spec.
+    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
+        match point.spec.problem.custom_part() {
+            None => Plan::new(point, directory, origin).map(Built::Whole),
+            Some(_) => CustomPlan::new(point, directory, origin).map(Built::Custom),
+        }
+    }
+
+    /// The plan of a problem that is built in.
+    pub fn whole(&self) -> Option<&Plan> {
+        match self {
+            Built::Whole(plan) => Some(plan),
+            Built::Custom(_) => None,
+        }
+    }
+
+    /// The data, where they are built in.
+    pub fn base(&self) -> Option<&Base> {
+        match self {
+            Built::Whole(plan) => Some(&plan.federation.base),
+            Built::Custom(plan) => plan.population.as_ref().map(|(base, _)| base),
+        }
+    }
+}
+
+impl Deref for Built {
+    type Target = Outline;
+
+    fn deref(&self) -> &Outline {
+        match self {
+            Built::Whole(plan) => plan,
+            Built::Custom(plan) => plan,
+        }
+    }
+}
+
+impl DerefMut for Built {
+    fn deref_mut(&mut self) -> &mut Outline {
+        match self {
+            Built::Whole(plan) => plan,
+            Built::Custom(plan) => &mut plan.outline,
+        }
+    }
+}
+
+/// What an outline takes from the problem.
+pub(crate) struct Shape {
+    pub(crate) weights: Arc<[f64]>,
+    pub(crate) dim: usize,
+    pub(crate) client_names: Option<Vec<String>>,
+    pub(crate) coordinates: Option<Vec<String>>,
+    /// A digest of the data file, where there is one.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Shape {
+    fn of(federation: &Federation, data: Vec<u8>) -> Self {
+        Shape {
+            weights: federation.weights.clone(),
+            dim: federation.dim(),
+            client_names: federation.client_names().map(<[String]>::to_vec),
+            coordinates: federation.coordinates().map(<[String]>::to_vec),
+            data,
+        }
+    }
+}
+
+impl Outline {
+    /// `stable` finds the stable point near a start, where it can.
+    fn new(
+        point: Point,
+        directory: &Path,
+        shape: Shape,
+        loss: Option<Loss>,
+        stable: impl Fn(&[f64]) -> Option<Vec<f64>>,
+    ) -> Result<Self, KeyError> {
+        let Point { spec, set } = point;
         let Algorithm::PFedavg(algorithm) = &spec.algorithm;
-        let protocol = build_protocol(algorithm, &built.federation).map_err(fail)?;
-        check_sizes(&spec, &protocol, built.federation.dim()).map_err(fail)?;
-        check_measure(&spec.measure, &built.federation).map_err(fail)?;
+        let protocol = build_protocol(algorithm, shape.weights.len())?;
+        check_sizes(&spec, &protocol, shape.dim)?;
+        check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
-            build_start(algorithm, &built.federation, spec.measure.distance).map_err(fail)?;
-        let hash = hash(&spec, &built.data);
+            build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
+        let hash = hash(&spec, &shape.data);
         let set = set
             .into_iter()
             .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
             .collect();
-        Ok(Plan {
+        let Shape { weights, dim, client_names, coordinates, .. } = shape;
+        Ok(Outline {
             spec,
             set,
             directory: directory.display().to_string(),
-            federation: built.federation,
+            weights,
+            dim,
+            client_names,
+            coordinates,
             protocol,
             start,
             stable_point,
             hash,
         })
+    }
+
+    /// The number of clients (the paper's N).
+    pub fn clients(&self) -> usize {
+        self.weights.len()
     }
 
     /// The seed of everything random in the run.
@@ -104,9 +288,8 @@ fn hash(spec: &Spec, data: &[u8]) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn build_protocol(algorithm: &PFedAvg, federation: &Federation) -> Result<Protocol, KeyError> {
+fn build_protocol(algorithm: &PFedAvg, clients: usize) -> Result<Protocol, KeyError> {
     let fail = |key: &str, message: String| KeyError::new(format!("algorithm.{key}"), message);
-    let clients = federation.clients();
     let cohort = || match algorithm.cohort {
         Some(cohort) => Ok(cohort.0 as usize),
         None => {
@@ -194,13 +377,18 @@ fn numbers_in_memory(spec: &Spec, protocol: &Protocol, dim: usize) -> f64 {
     models + cohort * (dim as f64 + 3.0) + 17.0 * protocol.local_steps as f64
 }
 
-fn check_measure(measure: &Measure, federation: &Federation) -> Result<(), KeyError> {
-    let logistic = matches!(federation.loss, Loss::Logistic { .. });
+/// `loss` where the problem is built in.
+fn check_measure(measure: &Measure, loss: Option<Loss>) -> Result<(), KeyError> {
+    if let (Some(sample), Some(_)) = (measure.sample, loss) {
+        let why = "the risk of a problem that is built in is exact: leave sample out";
+        return Err(KeyError::new("measure.sample", format!("found {}; {why}", sample.0)));
+    }
+    let logistic = matches!(loss, Some(Loss::Logistic { .. }));
     for (key, on) in [("accuracy", measure.accuracy), ("auc", measure.auc)] {
         if on && !logistic {
             return Err(KeyError::new(
                 format!("measure.{key}"),
-                "needs the loss \"logistic\"; switch it off",
+                "needs the loss \"logistic\" on a table; switch it off",
             ));
         }
     }
@@ -211,12 +399,11 @@ type StartAndStablePoint = (Vec<f64>, Option<Vec<f64>>);
 
 fn build_start(
     algorithm: &PFedAvg,
-    federation: &Federation,
+    dim: usize,
     distance: bool,
+    stable: impl Fn(&[f64]) -> Option<Vec<f64>>,
 ) -> Result<StartAndStablePoint, KeyError> {
-    let dim = federation.dim();
     let fail = |message: String| KeyError::new("algorithm.start", message);
-    let stable = |start: &[f64]| stable::stable_point(federation, start);
     let start = match &algorithm.start {
         Start::Named(NamedStart::Zeros) => vec![0.0; dim],
         Start::Number(number) => vec![*number; dim],

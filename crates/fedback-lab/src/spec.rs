@@ -21,8 +21,8 @@ pub use algorithm::{
 };
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
-    Base, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem, Source,
-    TableBase, Weights,
+    Base, CustomBase, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem,
+    SitesBase, Source, TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
@@ -96,6 +96,7 @@ fn zero() -> SeedNumber {
 /// | accuracy | false | share of rows on the right side, logistic loss only |
 /// | auc | false | area under the ROC curve, logistic loss only |
 /// | client_risk | false | f_i(θ; θ) of every client |
+/// | sample | 1000 | fresh observations a client for the risk of custom parts |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
@@ -113,6 +114,9 @@ pub struct Measure {
     pub auc: bool,
     /// f_i(θ; θ) of every client.
     pub client_risk: bool,
+    /// Fresh observations a client for the risk where a part is custom.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Count>,
 }
 
 impl Default for Measure {
@@ -125,6 +129,7 @@ impl Default for Measure {
             accuracy: false,
             auc: false,
             client_risk: false,
+            sample: None,
         }
     }
 }
@@ -195,6 +200,16 @@ impl Document {
         }
         let directory = std::env::current_dir().unwrap_or_default();
         Ok(Document { origin: origin.into(), directory, table })
+    }
+
+    /// Takes a spec that is a table already; relative paths start in `directory`.
+    pub fn of(table: Table, origin: &str, directory: PathBuf) -> Self {
+        Document { origin: origin.into(), directory, table }
+    }
+
+    /// The spec as it was read, changes included.
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     /// Sets `path.to.key=value`; the value is TOML, a bare word a string.

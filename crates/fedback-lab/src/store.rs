@@ -3,7 +3,8 @@
 //! A run is recorded before its round 0 ([`Store::begin`]). While it advances, its [`Writer`]
 //! appends records and replaces the one checkpoint, both in the same transaction, so that whatever
 //! moment the process dies at, the file holds a checkpoint, every record up to the checkpoint's
-//! round and none beyond it.
+//! round and none beyond it. The same holds for the cohorts of rounds which the seed alone does not
+//! tell.
 //!
 //! Whether an unfinished run is running or interrupted is told by a lock of the operating system on
 //! a small file beside the store (`fedback.db-run-3`): the system drops the lock when the process
@@ -24,6 +25,9 @@ mod tests;
 use std::collections::HashMap;
 use std::path::Path;
 
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::Round;
+use fedback_engine::cohort::RecordedCohort;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
 
 use claim::Claim;
@@ -111,7 +115,8 @@ impl Store {
         let state = RunState::new(ended.as_deref(), claimed);
         let checkpoint = read_checkpoint(&reading, id).map_err(fail)?;
         let records = read_records(&reading, id).map_err(fail)?;
-        Ok(StoredRun { id, run, state, checkpoint, records, failure })
+        let cohorts = read_cohorts(&reading, id).map_err(fail)?;
+        Ok(StoredRun { id, run, state, checkpoint, records, cohorts, failure })
     }
 
     /// Claims run `id` for this process and continues it after its last checkpoint.
@@ -245,4 +250,23 @@ fn read_records(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Vec<Re
         }
     }
     Ok(records)
+}
+
+fn read_cohorts(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Vec<RecordedCohort>> {
+    if !file::has_cohorts(reading)? {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT round, repetition, members, coefficients FROM cohort WHERE run = ?1
+               ORDER BY round, repetition";
+    let cohort = |row: &Row<'_>| {
+        let members = blob::column(row, 2, u32::from_le_bytes)?;
+        let coefficients = blob::bytes(row, 3, members.len() * blob::WORD)?;
+        Ok(RecordedCohort {
+            round: Round(row.get::<_, i64>(0)?.cast_unsigned()),
+            repetition: row.get::<_, i64>(1)?.cast_unsigned(),
+            coefficients: blob::decode(coefficients, f64::from_le_bytes),
+            members: members.into_iter().map(ClientId).collect(),
+        })
+    };
+    reading.prepare(sql)?.query_map([id.0], cohort)?.collect()
 }

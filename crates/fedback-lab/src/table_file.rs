@@ -12,11 +12,14 @@ pub struct Columns<'a> {
     pub label: Option<&'a str>,
     /// The column that names clients.
     pub client: Option<&'a str>,
+    /// The features, in this order; all other columns where none are said.
+    pub features: Option<&'a [String]>,
     /// Columns that are no features.
     pub ignore: &'a [String],
     /// Leave rows with missing cells out rather than refuse them.
     pub drop_missing: bool,
-    /// Labels must be 0 or 1, and both must occur.
+    /// Labels must be 0 or 1, and both must occur; where features are named, which is at a site, one of
+    /// them will do.
     pub binary: bool,
 }
 
@@ -78,7 +81,13 @@ pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<RawT
         let special = Some(*column) == label || Some(*column) == client;
         !special && !columns.ignore.contains(&names[*column])
     };
-    let features: Vec<usize> = (0..names.len()).filter(is_feature).collect();
+    let features: Vec<usize> = match columns.features {
+        None => (0..names.len()).filter(is_feature).collect(),
+        Some(wanted) => wanted
+            .iter()
+            .map(|name| find(Some(name), "feature").map(|column| column.unwrap_or(0)))
+            .collect::<Result<_, _>>()?,
+    };
     if features.is_empty() {
         return Err(format!(
             "{file}: no column is left as a feature; columns: {}",
@@ -163,7 +172,8 @@ fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
         return Err(format!("found {} rows; at most {} can be used", table.labels.len(), u32::MAX));
     }
     let first = table.labels[0];
-    if columns.binary && table.labels.iter().all(|y| *y == first) {
+    let whole = columns.features.is_none();
+    if columns.binary && whole && table.labels.iter().all(|y| *y == first) {
         return Err(format!(
             "every label in \"{}\" is {first}; the logistic loss needs both classes",
             columns.label.unwrap_or_default()
@@ -206,6 +216,7 @@ mod tests {
         let columns = Columns {
             label: Some("y"),
             client: Some("site"),
+            features: None,
             ignore: &ignore,
             drop_missing,
             binary: true,

@@ -123,7 +123,7 @@ fn canonical_specs_round_trip() {
         spec("{ average = 0.5, variance = 0.1 }", 2, "scheme = \"with-replacement\"\ncohort = 3"),
         spec("{ low = -0.5, high = 0.1 }", 3, "scheme = \"full\"\nlocal_steps = 7"),
     ] {
-        let spec = plan(&text).spec;
+        let spec = plan(&text).spec.clone();
         let again = Spec::from_canonical(&spec.canonical()).unwrap();
         assert_eq!(spec, again);
         assert_eq!(spec.canonical(), again.canonical());
@@ -133,7 +133,7 @@ fn canonical_specs_round_trip() {
 #[test]
 fn the_hash_names_what_decides_the_bits() {
     let base = spec("0.5", 1, "scheme = \"full\"");
-    let hash = |text: &str| plan(text).hash;
+    let hash = |text: &str| plan(text).hash.clone();
     assert_eq!(hash(&base), hash(&base.replace("seed = 3", "seed  =  3 # the same")));
     assert_ne!(hash(&base), hash(&base.replace("seed = 3", "seed = 4")));
     assert_ne!(hash(&base), hash(&base.replace("noise = 0.8", "noise = 0.9")));
@@ -175,7 +175,8 @@ fn resumed_runs_end_as_undisturbed_ones() {
         resumed_from.push(round);
         let mut sink = StopAfter { round: round + 17, stop: &stop };
         let outcome =
-            run_recorded(&again.plan, &store, id, again.resume(), &mut sink, &stop).unwrap();
+            run_recorded(again.whole().unwrap(), &store, id, again.resume(), &mut sink, &stop)
+                .unwrap();
         if outcome.ending == Ending::Done {
             break outcome;
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
+use fedback_engine::backend::Backend;
 use fedback_engine::simulate::Simulation;
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;

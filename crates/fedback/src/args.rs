@@ -44,6 +44,8 @@ pub enum Command {
     Runs(RunsArgs),
     /// Go on with interrupted runs, to the same bits as if they had not been
     Resume(ResumeArgs),
+    /// Run a recorded run again in memory and see whether it comes out the same, to the bit
+    Replay(ReplayArgs),
     /// Write a recorded run as a file
     Export(ExportArgs),
     /// Put recorded runs side by side: one table, one figure
@@ -251,6 +253,16 @@ pub struct ResumeArgs {
     /// The runs to go on with
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<i64>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct ReplayArgs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: i64,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

@@ -41,6 +41,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Plan(args)) => command::plan::run(&context, args),
         Some(Command::Runs(args)) => command::runs::run(&context, args),
         Some(Command::Resume(args)) => command::resume::run(&context, args),
+        Some(Command::Replay(args)) => command::replay::run(&context, args),
         Some(Command::Export(args)) => command::export::run(&context, args),
         Some(Command::Compare(args)) => command::compare::run(&context, args),
         Some(Command::Data(args)) => command::data::run(&context, args),

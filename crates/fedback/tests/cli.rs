@@ -122,6 +122,38 @@ fn bits(mut json: Value) -> String {
 }
 
 #[test]
+fn a_replay_finds_every_bit_that_changed() {
+    let folder = Folder::new(GAUSSIAN);
+    let run = folder.json(&["run", "spec.toml", "--json"]);
+    let mut again = folder.json(&["replay", "1", "--json"]);
+    assert_eq!((&again["replayed"], &again["same"]), (&Value::from(1), &Value::from(true)));
+    let object = again.as_object_mut().unwrap();
+    object.remove("replayed");
+    object.remove("same");
+    assert_eq!(bits(again), bits(run.clone()));
+    let said = folder.run(&["replay", "1"]);
+    assert!(
+        said.status.success()
+            && text(&said.stdout).ends_with("run 1 again: the same, to the bit\n")
+    );
+    assert_eq!(folder.json(&["runs", "--json"]).as_array().unwrap().len(), 1);
+    // One bit of one model in the file.
+    let path = folder.path().join("fedback.db");
+    let mut file = std::fs::read(&path).unwrap();
+    let theta = run["final_theta"][3][0].as_f64().unwrap().to_le_bytes();
+    let place = file.windows(8).position(|window| window == theta).unwrap();
+    file[place] ^= 1;
+    std::fs::write(&path, file).unwrap();
+    let output = folder.run(&["replay", "1", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["same"], false);
+    assert!(text(&output.stderr).contains("run 1 did not come out as it was recorded"));
+    let unknown = folder.run(&["replay", "7"]);
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
 fn run_prints_the_contract() {
     let folder = Folder::new(GAUSSIAN);
     let json = folder.json(&["run", "spec.toml", "--json"]);

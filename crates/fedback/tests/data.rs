@@ -192,7 +192,7 @@ fn the_real_table_has_its_stable_point() {
         0.09328, -0.39103,
     ];
     let moved: f64 = [0, 5, 7].map(|j: usize| fit[j] * fit[j]).iter().sum();
-    let stable = plan.stable_point.unwrap();
+    let stable = plan.stable_point.clone().unwrap();
     for (j, (found, expected)) in stable.iter().zip(fit).enumerate() {
         let expected = expected + if j == 10 { moved } else { 0.0 };
         assert!((found - expected).abs() < 1.5e-5, "coordinate {j}: {found} and {expected}");

@@ -6,7 +6,7 @@ mod table;
 
 pub use gaussian::Gaussian;
 pub use partition::Partition;
-pub use table::{Preparation, RawTable, Standardization, Table, TableError};
+pub use table::{Preparation, RawTable, Standardization, Table, TableError, average_of_sums};
 
 /// One of the built-in bases.
 #[derive(Clone, Debug)]

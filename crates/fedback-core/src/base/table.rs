@@ -54,6 +54,18 @@ impl Standardization {
         Ok(Standardization { mean, sd })
     }
 
+    /// The constants from what every client says of its rows: their sums, and then the sums of squared
+    /// distances to the mean that came of these (see [`average_of_sums`]).
+    pub fn of_sums(
+        mean: Vec<f64>,
+        squares: impl IntoIterator<Item = Vec<f64>>,
+        count: f64,
+        names: &[String],
+    ) -> Result<Self, TableError> {
+        let variance = average_of_sums(squares, mean.len(), count);
+        Standardization::new(mean, variance, names)
+    }
+
     /// Standardises the features of a row, and leaves alone what follows them.
     fn apply(&self, row: &mut [f64]) {
         for j in 0..self.mean.len() {
@@ -71,6 +83,32 @@ impl Standardization {
     }
 }
 
+/// Sums per client, folded in client order: what all rows have on average, whether they lie in one
+/// place or at many.
+pub fn average_of_sums(
+    sums: impl IntoIterator<Item = Vec<f64>>,
+    features: usize,
+    count: f64,
+) -> Vec<f64> {
+    let mut total = vec![0.0; features];
+    for sums in sums {
+        total.iter_mut().zip(&sums).for_each(|(total, sum)| *total += sum);
+    }
+    total.into_iter().map(|total| total / count).collect()
+}
+
+fn column_sums<'a>(
+    rows: impl Iterator<Item = &'a [f64]>,
+    features: usize,
+    of: impl Fn(&[f64], usize) -> f64,
+) -> Vec<f64> {
+    let mut sums = vec![0.0; features];
+    for row in rows {
+        (0..features).for_each(|j| sums[j] += of(row, j));
+    }
+    sums
+}
+
 /// A table as it was read, before it is divided.
 #[derive(Clone, Debug)]
 pub struct RawTable {
@@ -85,6 +123,19 @@ pub struct RawTable {
 }
 
 impl RawTable {
+    /// The sum of every feature over the rows.
+    pub fn sums(&self) -> Vec<f64> {
+        let features = self.features.len();
+        column_sums(self.values.chunks_exact(features), features, |row, j| row[j])
+    }
+
+    /// The sum of every feature's squared distance to a mean.
+    pub fn squares(&self, mean: &[f64]) -> Vec<f64> {
+        let features = self.features.len();
+        let square = |row: &[f64], j: usize| (row[j] - mean[j]) * (row[j] - mean[j]);
+        column_sums(self.values.chunks_exact(features), features, square)
+    }
+
     /// Standardises every feature over all rows, for tables of which only some rows are used.
     pub fn standardize(&mut self) -> Result<Standardization, TableError> {
         let (features, count) = (self.features.len(), self.labels.len() as f64);
@@ -180,15 +231,49 @@ impl Table {
     }
 
     fn average(&self, features: usize, count: f64, of: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
-        let (mut total, mut sums) = (vec![0.0; features], vec![0.0; features]);
-        for client in 0..self.clients() {
-            sums.fill(0.0);
-            for (row, _) in self.rows_of(client) {
-                (0..features).for_each(|j| sums[j] += of(row, j));
+        let sums = |client| {
+            let rows = self.block(client).0.chunks_exact(self.dim);
+            column_sums(rows, features, &of)
+        };
+        average_of_sums((0..self.clients()).map(sums), features, count)
+    }
+
+    /// The table of a federation as one of its sites sees it: rows of the clients that it holds, by
+    /// their numbers, and none of the others. What was gathered from all sites standardises them.
+    pub fn at_site(
+        held: Vec<(usize, RawTable)>,
+        clients: usize,
+        coordinates: Vec<String>,
+        intercept: bool,
+        standardization: Option<Standardization>,
+    ) -> Self {
+        let dim = coordinates.len();
+        let (mut rows, mut labels, mut ends) = (Vec::new(), Vec::new(), vec![0; clients]);
+        let mut held = held;
+        held.sort_by_key(|(client, _)| *client);
+        for (client, mut raw) in held {
+            if intercept {
+                widen(&mut raw.values, dim - 1, raw.labels.len());
             }
-            (0..features).for_each(|j| total[j] += sums[j]);
+            if let Some(constants) = &standardization {
+                raw.values.chunks_exact_mut(dim).for_each(|row| constants.apply(row));
+            }
+            rows.append(&mut raw.values);
+            labels.append(&mut raw.labels);
+            ends[client..].fill(labels.len() as u32);
         }
-        total.into_iter().map(|total| total / count).collect()
+        rows.extend([0.0; SLACK]);
+        let starts = std::iter::once(0).chain(ends).collect();
+        Table {
+            dim,
+            intercept,
+            coordinates,
+            client_names: None,
+            standardization,
+            rows,
+            labels,
+            starts,
+        }
     }
 
     /// The number of clients.

@@ -1,6 +1,7 @@
 //! What a client does with an order. One file an algorithm.
 
 mod p_fedavg;
+pub mod plain;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Deploy, Protocol, Round};
@@ -39,7 +40,7 @@ pub struct Scratch {
 }
 
 /// Why clients could not work.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("client {client}: {reason}")]
 pub struct WorkError {
     /// The client that failed.

@@ -67,6 +67,7 @@ pub(super) fn verify(
         accuracy: false,
         auc: false,
         client_risk: false,
+        sample: None,
     };
     let outcome = run_unrecorded(&plan, listener, stop)?;
     if outcome.ending == Ending::Interrupted {

@@ -4,6 +4,7 @@ use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
+use fedback_engine::backend::Backend;
 use fedback_engine::simulate::Simulation;
 use fedback_theory::certificate::{Answer, Certificate};
 use fedback_theory::stable::Stability;

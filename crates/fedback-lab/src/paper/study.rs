@@ -119,8 +119,9 @@ impl Studied {
     pub fn mirrored_steps_to_a_tenth(&self) -> f64 {
         let Some(stable) = &self.plan.stable_point else { return f64::NAN };
         let start = self.plan.start.iter().zip(stable).map(|(start, s)| 2.0 * s - start).collect();
-        let mirrored = exact(&Plan { start, ..self.plan.clone() });
-        mirrored.map_or(f64::INFINITY, |mirrored| {
+        let mut mirrored = self.plan.clone();
+        mirrored.start = start;
+        exact(&mirrored).map_or(f64::INFINITY, |mirrored| {
             let column = mirrored.curve.column(Measurement::Distance);
             let distances: Vec<(u64, f64)> =
                 column.into_iter().map(|(step, statistic)| (step, statistic.mean)).collect();

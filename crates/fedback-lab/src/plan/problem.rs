@@ -12,14 +12,14 @@ use sha2::{Digest, Sha256};
 
 use super::{MOST_NUMBERS, response};
 use crate::credit;
-use crate::draw::{self, Shape};
+use crate::draw;
 use crate::spec::{
     self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Source, Spec, Weights,
 };
 use crate::table_file;
 
 /// More clients than this have no stream of their own.
-const MOST_CLIENTS: u64 = u32::MAX as u64;
+pub(super) const MOST_CLIENTS: u64 = u32::MAX as u64;
 
 /// A problem and what it was built from.
 pub(super) struct BuiltProblem {
@@ -32,22 +32,37 @@ pub(super) struct BuiltProblem {
 pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyError> {
     let problem = &spec.problem;
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
-    let loss = match &problem.loss {
-        spec::Loss::Mean => Loss::Mean,
-        spec::Loss::Squared(penalty) => Loss::Squared { l2: penalty.l2.0 },
-        spec::Loss::Logistic(penalty) => Loss::Logistic { l2: penalty.l2.0 },
-    };
+    // Data under a custom loss are built as under the one that asks least of them.
+    let loss = loss(&problem.loss).unwrap_or(Loss::Mean);
+    if problem.stable_point.is_some() && problem.custom_part().is_none() {
+        let why = "the stable point of a problem that is built in is solved for: leave it out";
+        return Err(KeyError::new("problem.stable_point", why));
+    }
     let (base, weights, data) = match &problem.base {
         spec::Base::Gaussian(gaussian) => {
             let (base, weights) = build_gaussian(problem, gaussian, loss, seed)?;
             (base, weights, Vec::new())
         }
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
+        spec::Base::Custom(_) | spec::Base::Sites(_) => {
+            let why = "its rows come from elsewhere: it is not built in";
+            return Err(KeyError::new("problem.base.kind", why));
+        }
     };
     let response = response::build(problem, &base, &weights, seed)?;
     let mut federation = Federation { weights: weights.into(), base, response, loss };
     response::rebase(problem, &mut federation)?;
     Ok(BuiltProblem { federation, data })
+}
+
+/// The loss, where it is built in.
+pub(super) fn loss(loss: &spec::Loss) -> Option<Loss> {
+    match loss {
+        spec::Loss::Mean => Some(Loss::Mean),
+        spec::Loss::Squared(penalty) => Some(Loss::Squared { l2: penalty.l2.0 }),
+        spec::Loss::Logistic(penalty) => Some(Loss::Logistic { l2: penalty.l2.0 }),
+        spec::Loss::Custom => None,
+    }
 }
 
 fn build_gaussian(
@@ -70,7 +85,7 @@ fn build_gaussian(
     }
     let weights = build_weights(problem, clients, None, seed)?;
     let dim = gaussian.dim.0 as usize;
-    let shape = Shape { weights: &weights, dim, seed };
+    let shape = draw::Shape { weights: &weights, dim, seed };
     let mean = shape
         .means(&gaussian.mean)
         .map_err(|message| KeyError::new("problem.base.mean", message))?;
@@ -104,18 +119,18 @@ fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usi
     }
 }
 
-fn build_weights(
+pub(super) fn build_weights(
     problem: &Problem,
     clients: usize,
-    rows: Option<&Table>,
+    row_shares: Option<Vec<f64>>,
     seed: Seed,
 ) -> Result<Vec<f64>, KeyError> {
     let fail = |message: String| Err(KeyError::new("problem.weights", message));
-    let default = if rows.is_some() { NamedWeights::Rows } else { NamedWeights::Uniform };
+    let default = if row_shares.is_some() { NamedWeights::Rows } else { NamedWeights::Uniform };
     match problem.weights.as_ref().unwrap_or(&Weights::Named(default)) {
         Weights::Named(NamedWeights::Uniform) => Ok(vec![1.0 / clients as f64; clients]),
-        Weights::Named(NamedWeights::Rows) => match rows {
-            Some(table) => Ok(table.row_shares()),
+        Weights::Named(NamedWeights::Rows) => match row_shares {
+            Some(shares) => Ok(shares),
             None => fail(
                 "\"rows\" needs a table; allowed here: \"uniform\", a list, \
                           { variance = … }"
@@ -211,7 +226,7 @@ fn build_table(
             format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
         ));
     }
-    let weights = build_weights(problem, clients, Some(&built), seed)?;
+    let weights = build_weights(problem, clients, Some(built.row_shares()), seed)?;
     Ok((Base::Table(built), weights, digest))
 }
 
@@ -252,6 +267,7 @@ fn read_rows(
     let columns = table_file::Columns {
         label: table.label.as_deref(),
         client,
+        features: None,
         ignore: &table.ignore,
         drop_missing: table.missing == Missing::Drop,
         binary,
@@ -283,7 +299,7 @@ fn read_credit(
     Ok(Rows { raw, constants, digest: Sha256::digest(&bytes).to_vec() })
 }
 
-fn unusable(error: TableError) -> KeyError {
+pub(super) fn unusable(error: TableError) -> KeyError {
     let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
     match error {
         TableError::ConstantColumn(column) => fail(

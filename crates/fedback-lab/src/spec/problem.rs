@@ -8,8 +8,8 @@ use toml::Value;
 use super::per_client::PerClient;
 use super::response::Response;
 use super::value::{
-    Count, KeyError, NonNegative, Positive, SeedNumber, carry, decode, decode_from_value, number,
-    show, take_kind,
+    Count, KeyError, NonNegative, Positive, Real, SeedNumber, carry, decode, decode_from_value,
+    number, show, take_kind,
 };
 
 /// `[problem]`: the federation.
@@ -22,6 +22,7 @@ use super::value::{
 /// | base | required | data before any model is deployed | see [`Base`] |
 /// | response | none | how data react | see [`Response`] |
 /// | loss | required | what a prediction costs | see [`Loss`] |
+/// | stable_point | none | θ^PS where a part is custom and you know it | one number a coordinate |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -41,6 +42,20 @@ pub struct Problem {
     pub response: Response,
     /// What a prediction costs.
     pub loss: Loss,
+    /// θ^PS where a part is custom and its user knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stable_point: Option<Vec<Real>>,
+}
+
+impl Problem {
+    /// The key of a part that is a function or a real site.
+    pub fn custom_part(&self) -> Option<&'static str> {
+        match (&self.base, &self.loss) {
+            (Base::Custom(_) | Base::Sites(_), _) => Some("problem.base.kind"),
+            (_, Loss::Custom) => Some("problem.loss.kind"),
+            _ => None,
+        }
+    }
 }
 
 /// `weights`: `"uniform"`, `"rows"`, a list, or `{ variance = v }`.
@@ -110,6 +125,40 @@ pub enum Base {
     Gaussian(GaussianBase),
     /// The rows of a CSV file.
     Table(TableBase),
+    /// What a function or a real site observes.
+    Custom(CustomBase),
+    /// Rows that only their sites can read.
+    Sites(SitesBase),
+}
+
+impl Base {
+    /// Whether the last coordinate is an intercept.
+    pub fn has_intercept(&self) -> bool {
+        match self {
+            Base::Gaussian(_) => false,
+            Base::Table(table) => table.intercept,
+            Base::Custom(custom) => custom.intercept,
+            Base::Sites(sites) => sites.intercept,
+        }
+    }
+}
+
+/// `kind = "custom"`: observations of a population that reacts in its own way, from a Python function
+/// or a real site.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | dim | 1 | coordinates of θ | ≥ 1 |
+/// | intercept | false | the last coordinate is a one that is added to every row, not regularised | – |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CustomBase {
+    /// Coordinates of θ.
+    #[serde(default = "one")]
+    pub dim: Count,
+    /// The last coordinate is a one that is added to every row.
+    #[serde(default)]
+    pub intercept: bool,
 }
 
 /// `kind = "gaussian"`: client i draws z0 ~ N(mean_i, noise² I).
@@ -138,6 +187,53 @@ fn one() -> Count {
 
 fn unit() -> NonNegative {
     NonNegative(1.0)
+}
+
+/// `kind = "sites"`: every client's rows lie in a CSV file that only its site can read.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | features | required | the columns of a row, in the order of θ's coordinates | – |
+/// | label | none | the column to predict | required but for the loss "mean" |
+/// | standardize | false | every feature to mean 0 and sd 1 over all rows of all sites | – |
+/// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
+/// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
+/// | rows | gathered | every client's count of rows | one a client |
+/// | mean, sd | gathered | of every feature over all rows | one a feature |
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SitesBase {
+    /// The columns of a row.
+    pub features: Vec<String>,
+    /// The column to predict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Every feature to mean 0 and standard deviation 1 over all rows of all sites.
+    #[serde(default)]
+    pub standardize: bool,
+    /// A last coordinate of ones.
+    #[serde(default)]
+    pub intercept: bool,
+    /// What to do with rows that miss a cell.
+    #[serde(default)]
+    pub missing: Missing,
+    /// Every client's count of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<Count>>,
+    /// The mean of every feature over all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<Vec<Real>>,
+    /// The standard deviation of every feature over all rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sd: Option<Vec<Positive>>,
+}
+
+impl SitesBase {
+    /// The names of θ's coordinates.
+    pub fn coordinates(&self) -> Vec<String> {
+        let intercept = self.intercept.then(|| "intercept".to_string());
+        self.features.iter().cloned().chain(intercept).collect()
+    }
 }
 
 /// `kind = "table"`: the rows of a CSV file with a header.
@@ -272,6 +368,8 @@ pub enum Loss {
     Squared(Penalty),
     /// log(1 + e^(x·θ)) − y x·θ + l2/2 |θ|².
     Logistic(Penalty),
+    /// A Python function.
+    Custom,
 }
 
 /// The penalty of a linear model.
@@ -322,10 +420,13 @@ pub(super) use decode_by_kind;
 decode_by_kind!(Base {
     "gaussian" => |table| decode(table).map(Base::Gaussian),
     "table" => |table| decode(table).map(Base::Table),
+    "custom" => |table| decode(table).map(Base::Custom),
+    "sites" => |table| decode(table).map(Base::Sites),
 });
 
 decode_by_kind!(Loss {
     "mean" => |table| decode(table).map(|NoKeys {}| Loss::Mean),
     "squared" => |table| decode(table).map(Loss::Squared),
     "logistic" => |table| decode(table).map(Loss::Logistic),
+    "custom" => |table| decode(table).map(|NoKeys {}| Loss::Custom),
 });

@@ -3,16 +3,16 @@
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Error, Row};
 
-/// Bytes per number.
+/// Bytes per 64-bit number.
 pub(super) const WORD: usize = 8;
 
-/// The words of `numbers`, as `to_bytes` writes each (`f64::to_le_bytes`, `u64::to_le_bytes`).
-pub(super) fn encode<T: Copy>(
+/// The words of `numbers`, as `to_bytes` writes each (`f64::to_le_bytes`, `u32::to_le_bytes`).
+pub(super) fn encode<T: Copy, const SIZE: usize>(
     numbers: impl IntoIterator<Item = T>,
     count: usize,
-    to_bytes: fn(T) -> [u8; WORD],
+    to_bytes: fn(T) -> [u8; SIZE],
 ) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(count * WORD);
+    let mut bytes = Vec::with_capacity(count * SIZE);
     for number in numbers {
         bytes.extend_from_slice(&to_bytes(number));
     }
@@ -20,18 +20,21 @@ pub(super) fn encode<T: Copy>(
 }
 
 /// The numbers in `bytes`; a rest shorter than a word is left out.
-pub(super) fn decode<T>(bytes: &[u8], from_bytes: fn([u8; WORD]) -> T) -> Vec<T> {
+pub(super) fn decode<T, const SIZE: usize>(
+    bytes: &[u8],
+    from_bytes: fn([u8; SIZE]) -> T,
+) -> Vec<T> {
     bytes.as_chunks().0.iter().map(|&word| from_bytes(word)).collect()
 }
 
 /// The numbers in a blob column, which must be whole words.
-pub(super) fn column<T>(
+pub(super) fn column<T, const SIZE: usize>(
     row: &Row<'_>,
     index: usize,
-    from_bytes: fn([u8; WORD]) -> T,
+    from_bytes: fn([u8; SIZE]) -> T,
 ) -> rusqlite::Result<Vec<T>> {
     let bytes = row.get_ref(index)?.as_blob()?;
-    check(index, bytes, bytes.len().next_multiple_of(WORD))?;
+    check(index, bytes, bytes.len().next_multiple_of(SIZE))?;
     Ok(decode(bytes, from_bytes))
 }
 

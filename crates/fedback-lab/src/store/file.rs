@@ -18,8 +18,9 @@ use super::{RunId, StoreError};
 /// `fedb`, in the header of the file.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"fedb");
 
-/// The format of the store that this version writes, and the latest it reads.
-pub(super) const FORMAT: i32 = 1;
+/// The format of the store that this version writes, and the latest it reads. Format 1 had no
+/// cohorts; whoever writes to such a store adds a place for them, whoever reads it finds none.
+pub(super) const FORMAT: i32 = 2;
 
 /// How long one process waits while another writes.
 const BUSY: Duration = Duration::from_secs(30);
@@ -59,6 +60,19 @@ CREATE TABLE records (
     rounds BLOB NOT NULL,
     measurements BLOB NOT NULL,
     UNIQUE (run, last_round)
+) STRICT;
+";
+
+/// What format 2 added: `round` counts the rounds closed before the cohort's own, `members` are u32
+/// in ascending order and `coefficients` f64, one each.
+const COHORTS: &str = "
+CREATE TABLE cohort (
+    run INTEGER NOT NULL REFERENCES run (id),
+    round INTEGER NOT NULL,
+    repetition INTEGER NOT NULL,
+    members BLOB NOT NULL,
+    coefficients BLOB NOT NULL,
+    UNIQUE (run, round, repetition)
 ) STRICT;
 ";
 
@@ -197,6 +211,7 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection, StoreError>
         Mark::Format(format) => supported(location, format)?,
         Mark::Blank | Mark::Foreign => return Err(location.foreign()),
     }
+    add_cohorts(&mut connection).map_err(fail)?;
     synchronise(&connection).map_err(fail)?;
     Ok(connection)
 }
@@ -263,8 +278,28 @@ fn mark_as_ours(connection: &mut Connection) -> rusqlite::Result<bool> {
     creating.pragma_update(None, "application_id", APPLICATION_ID)?;
     creating.pragma_update(None, "user_version", FORMAT)?;
     creating.execute_batch(SCHEMA)?;
+    creating.execute_batch(COHORTS)?;
     creating.commit()?;
     Ok(true)
+}
+
+/// Brings a store of format 1 to format 2.
+fn add_cohorts(connection: &mut Connection) -> rusqlite::Result<()> {
+    if mark(connection)? != Mark::Format(1) {
+        return Ok(());
+    }
+    let adding = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    if mark(&adding)? == Mark::Format(1) {
+        adding.execute_batch(COHORTS)?;
+        adding.pragma_update(None, "user_version", 2)?;
+    }
+    adding.commit()
+}
+
+/// Whether the store has a place for cohorts: one of format 1 that was only ever read has none.
+pub(super) fn has_cohorts(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(matches!(mark(connection)?, Mark::Format(format) if format >= 2))
 }
 
 /// A connection that has read something. A store in WAL mode that lies where WAL cannot work (its

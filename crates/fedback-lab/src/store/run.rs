@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fedback_engine::cohort::RecordedCohort;
+
 /// The number of a run in its store: 1, 2, 3, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub i64);
@@ -153,6 +155,9 @@ pub struct StoredRun {
     pub checkpoint: Option<Checkpoint>,
     /// The records up to the checkpoint's round, in the order of the rounds.
     pub records: Vec<Record>,
+    /// The cohorts up to the checkpoint's round that the seed alone does not tell, in the order of
+    /// rounds and repetitions.
+    pub cohorts: Vec<RecordedCohort>,
     /// Why the run failed, if it did.
     pub failure: Option<String>,
 }

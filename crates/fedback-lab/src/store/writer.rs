@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use fedback_engine::cohort::RecordedCohort;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::blob;
@@ -29,6 +30,7 @@ pub struct Writer {
     id: RunId,
     reached: Reached,
     buffer: Vec<Record>,
+    cohorts: Vec<RecordedCohort>,
     messages: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
     error: Arc<OnceLock<StoreError>>,
@@ -36,7 +38,7 @@ pub struct Writer {
 
 #[derive(Debug)]
 enum Message {
-    Write(Vec<Record>, Checkpoint),
+    Write(Vec<Record>, Vec<RecordedCohort>, Checkpoint),
     Flush(SyncSender<()>),
     Finish(Outcome),
 }
@@ -112,6 +114,7 @@ impl Writer {
                 id,
                 reached,
                 buffer: Vec::new(),
+                cohorts: Vec::new(),
                 messages: Some(messages),
                 thread: Some(thread),
                 error,
@@ -130,14 +133,30 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the records since the last checkpoint and this checkpoint, in one transaction.
+    /// Takes the cohort of a round, which is written with the next checkpoint.
+    ///
+    /// Its round must be one that no checkpoint covers yet.
+    pub fn cohort(&mut self, cohort: RecordedCohort) -> Result<(), StoreError> {
+        self.healthy()?;
+        let round = cohort.round.0;
+        if let Some(last) = self.reached.checkpoint.filter(|&last| round < last) {
+            let reason =
+                format!("a cohort of round {} after the checkpoint of round {last}", round + 1);
+            return Err(self.refused(reason));
+        }
+        self.cohorts.push(cohort);
+        Ok(())
+    }
+
+    /// Writes the records and cohorts since the last checkpoint and this checkpoint, in one
+    /// transaction.
     ///
     /// Returns at once, unless the disk is several checkpoints behind.
     pub fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
         self.healthy()?;
         self.reached.checkpoint(checkpoint.round).map_err(|reason| self.refused(reason))?;
-        let records = mem::take(&mut self.buffer);
-        self.send(Message::Write(records, checkpoint))
+        let (records, cohorts) = (mem::take(&mut self.buffer), mem::take(&mut self.cohorts));
+        self.send(Message::Write(records, cohorts, checkpoint))
     }
 
     /// Waits until every checkpoint so far is committed.
@@ -206,7 +225,9 @@ fn work(
     error: &OnceLock<StoreError>,
 ) {
     let written = messages.iter().try_for_each(|message| match message {
-        Message::Write(records, checkpoint) => write(&mut connection, id, &records, &checkpoint),
+        Message::Write(records, cohorts, checkpoint) => {
+            write(&mut connection, id, &records, &cohorts, &checkpoint)
+        }
         Message::Finish(outcome) => end(&connection, id, outcome),
         Message::Flush(done) => {
             // Whoever asked may have gone.
@@ -225,6 +246,7 @@ fn write(
     connection: &mut Connection,
     id: RunId,
     records: &[Record],
+    cohorts: &[RecordedCohort],
     checkpoint: &Checkpoint,
 ) -> rusqlite::Result<()> {
     let writing = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -233,6 +255,9 @@ fn write(
         for batch in records.chunks((VALUES_PER_ROW / width.max(1)).max(1)) {
             write_records(&writing, id, width, batch)?;
         }
+    }
+    for cohort in cohorts {
+        write_cohort(&writing, id, cohort)?;
     }
     let failed = checkpoint.failed.iter().flat_map(|failed| [failed.repetition, failed.round]);
     let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta)
@@ -264,6 +289,25 @@ fn write_records(
         i64::try_from(width).unwrap_or(i64::MAX),
         blob::encode(rounds, batch.len(), u64::to_le_bytes),
         blob::encode(values, batch.len() * width, f64::to_le_bytes),
+    ))?;
+    Ok(())
+}
+
+/// A round that is done again after a resume replaces what there was of it.
+fn write_cohort(
+    writing: &Transaction<'_>,
+    id: RunId,
+    cohort: &RecordedCohort,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO cohort (run, round, repetition, members, coefficients)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let count = cohort.members.len();
+    writing.prepare_cached(sql)?.execute((
+        id.0,
+        cohort.round.0.cast_signed(),
+        cohort.repetition.cast_signed(),
+        blob::encode(cohort.members.iter().map(|member| member.0), count, u32::to_le_bytes),
+        blob::encode(cohort.coefficients.iter().copied(), count, f64::to_le_bytes),
     ))?;
     Ok(())
 }

@@ -25,22 +25,17 @@ pub fn run(args: BoundsArgs) -> Result<(), Error> {
 }
 
 fn overrides(args: &BoundsArgs) -> Result<Overrides, Error> {
-    let checked = |option: &str, value: Option<f64>, zero: bool| match value {
-        Some(value) if !value.is_finite() || value < 0.0 || (value == 0.0 && !zero) => {
-            let allowed = if zero { "0 or more" } else { "above 0" };
-            Err(Error::input(option, format!("found {value}; allowed: a number {allowed}")))
-        }
-        _ => Ok(value),
+    let overrides = Overrides {
+        delta: args.delta,
+        sigma: args.sigma,
+        varsigma: args.varsigma,
+        mu: args.mu,
+        smoothness: args.smoothness,
+        accuracy: args.accuracy,
+        communication_cost: args.communication_cost,
     };
-    Ok(Overrides {
-        delta: checked("--delta", args.delta, false)?,
-        sigma: checked("--sigma", args.sigma, true)?,
-        varsigma: checked("--varsigma", args.varsigma, true)?,
-        mu: checked("--mu", args.mu, false)?,
-        smoothness: checked("--smoothness", args.smoothness, false)?,
-        accuracy: checked("--accuracy", args.accuracy, false)?,
-        communication_cost: checked("--communication-cost", args.communication_cost, true)?,
-    })
+    overrides.check().map_err(super::wrong_option)?;
+    Ok(overrides)
 }
 
 /// What each constant is for, and the errata (docs/errata.md) in which the versions differ.

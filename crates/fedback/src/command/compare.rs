@@ -2,7 +2,6 @@
 
 use fedback::lab::chart::{self, Pair};
 use fedback::lab::error::Error;
-use fedback::lab::exact;
 use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::Outcome;
@@ -21,8 +20,7 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
         .map(|&id| reopen(&store, RunId(id)).map(|run| (id, run)))
         .collect::<Result<_, _>>()?;
     let outcomes: Vec<Outcome> = runs.iter().map(|(_, run)| run.outcome()).collect();
-    let exact: Vec<Option<Outcome>> =
-        runs.iter().map(|(_, run)| exact::exact(&run.plan).ok()).collect();
+    let exact: Vec<Option<Outcome>> = runs.iter().map(|(_, run)| run.exact()).collect();
     let all: Vec<&Outcome> = outcomes.iter().collect();
     let measurement = chart::main_measurement(&all).ok_or_else(|| {
         Error::input("compare", "these runs have no measurement in common; choose others")

@@ -3,7 +3,6 @@
 use fedback::core::base::Base;
 use fedback::lab::chart::{self, Pair};
 use fedback::lab::error::Error;
-use fedback::lab::exact;
 use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
@@ -33,7 +32,7 @@ fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
     let measurement = chart::main_measurement(&[outcome]).ok_or_else(|| {
         Error::input(format!("run {}", run.stored.id), "nothing was measured that could be drawn")
     })?;
-    let exact = exact::exact(&run.plan).ok();
+    let exact = run.exact();
     let pair = Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
     let subtitle = format!(
         "{} clients, {} repetitions; band: two standard errors of the mean",
@@ -54,9 +53,9 @@ fn theta(run: &Reopened, outcome: &Outcome) -> Value {
     let average: Vec<f64> = (0..outcome.dim)
         .map(|j| finite.iter().map(|theta| theta[j]).sum::<f64>() / finite.len() as f64)
         .collect();
-    let table = match &run.plan.federation.base {
-        Base::Table(table) => Some(table),
-        Base::Gaussian(_) => None,
+    let table = match run.plan.base() {
+        Some(Base::Table(table)) => Some(table),
+        _ => None,
     };
     let constants = table.and_then(|table| table.standardization.as_ref());
     let raw = constants.zip(table).map(|(constants, table)| {

@@ -9,6 +9,7 @@ pub mod export;
 pub mod fit;
 pub mod new;
 pub mod plan;
+pub mod replay;
 pub mod reproduce;
 pub mod resume;
 pub mod run;
@@ -25,8 +26,8 @@ use fedback::core::simd::Simd;
 use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
-use fedback::lab::plan::Plan;
-use fedback::lab::spec::Document;
+use fedback::lab::plan::Outline;
+use fedback::lab::spec::{Document, KeyError};
 use fedback::lab::store::{RunId, Store};
 
 use crate::args::SpecArgs;
@@ -125,7 +126,12 @@ fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
     Experiment::new(&document)
 }
 
+/// A field of a question by the name of its option.
+fn wrong_option(error: KeyError) -> Error {
+    Error::input(format!("--{}", error.key.replace('_', "-")), error.message)
+}
+
 /// How a point of a sweep is called in tables and legends.
-fn label(plan: &Plan) -> String {
+fn label(plan: &Outline) -> String {
     label_of(&plan.spec.name, &plan.set)
 }

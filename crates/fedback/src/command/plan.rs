@@ -4,13 +4,13 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use fedback::core::protocol::StepSize;
-use fedback::lab::advice::{Advice, Question, planned_spec, scheme_label};
+use fedback::lab::advice::{Advice, Question, latency, planned_spec, scheme_label};
 use fedback::lab::bounds::Cost;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
 use fedback::lab::spec::{Document, SchemeName};
-use fedback::theory::planner::{Latency, Prices, Proposal};
+use fedback::theory::planner::{Prices, Proposal};
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};
@@ -27,7 +27,7 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
                    keys with --set";
         return Err(Error::input(&document.origin, why));
     };
-    check(&question, plan)?;
+    question.check(plan.clients()).map_err(super::wrong_option)?;
     if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
         let why = "exists already; choose another name, or replace it with --force";
         return Err(Error::input(taken.display(), why));
@@ -69,39 +69,21 @@ fn write(
 }
 
 fn question(args: &PlanArgs) -> Result<Question, Error> {
-    let number = |option: &str, value: f64, fits: bool, allowed: &str| match fits {
-        true => Ok(value),
-        false => Err(Error::input(option, format!("found {value}; allowed: {allowed}"))),
-    };
-    let positive = |option: &str, value: f64| {
-        number(option, value, value.is_finite() && value > 0.0, "a number above 0")
-    };
     let count = |option: &str, value: f64| {
         let whole = (1.0..=1e15).contains(&value) && value.fract() == 0.0;
-        number(option, value, whole, "a whole number, 1 or more").map(|value| value as u64)
+        let why = format!("found {value}; allowed: a whole number, 1 or more");
+        if whole { Ok(value as u64) } else { Err(Error::input(option, why)) }
     };
-    let cost = args.communication_cost;
-    let share = args.straggler;
     let all = [SchemeChoice::Full, SchemeChoice::WithReplacement, SchemeChoice::WithoutReplacement];
     let schemes = if args.schemes.is_empty() { &all[..] } else { &args.schemes };
     let list: Result<Vec<usize>, Error> =
         args.local_steps.iter().map(|e| Ok(count("--local-steps", *e)? as usize)).collect();
     Ok(Question {
-        accuracy: positive("--accuracy", args.accuracy)?,
+        accuracy: args.accuracy,
         prices: Prices {
-            communication: number(
-                "--communication-cost",
-                cost,
-                cost.is_finite() && cost >= 0.0,
-                "a number 0 or more",
-            )?,
-            straggler: number(
-                "--straggler",
-                share,
-                (0.0..=1.0).contains(&share),
-                "a number between 0 and 1",
-            )?,
-            latency: latency(&args.latency)?,
+            communication: args.communication_cost,
+            straggler: args.straggler,
+            latency: latency(&args.latency).map_err(super::wrong_option)?,
         },
         budget: count("--budget", args.budget)?,
         local_steps: Some(list?).filter(|list| !list.is_empty()),
@@ -118,50 +100,10 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
             .map(|most| count("--max-cohort", most))
             .transpose()?
             .map(|most| most as usize),
-        safety: args
-            .safety
-            .map(|share| {
-                let fits = share > 0.0 && share <= 1.0;
-                number("--safety", share, fits, "a number above 0, at most 1")
-            })
-            .transpose()?,
-        smoothness: args.smoothness.map(|value| positive("--smoothness", value)).transpose()?,
+        safety: args.safety,
+        smoothness: args.smoothness,
         repetitions: args.repetitions.map(|value| count("--repetitions", value)).transpose()?,
     })
-}
-
-fn latency(text: &str) -> Result<Latency, Error> {
-    let sigma = |text: &str| text.parse().ok().filter(|s: &f64| (0.0..=10.0).contains(s));
-    let found = match text.split_once(':') {
-        None if text == "constant" => Some(Latency::Constant),
-        None if text == "exponential" => Some(Latency::Exponential),
-        Some(("lognormal", rest)) => sigma(rest).map(|sigma| Latency::Lognormal { sigma }),
-        _ => None,
-    };
-    found.ok_or_else(|| {
-        let allowed = "constant, exponential, or lognormal:SIGMA with SIGMA between 0 and 10";
-        Error::input("--latency", format!("found {text}; allowed: {allowed}"))
-    })
-}
-
-/// What can be told only with the federation at hand.
-fn check(question: &Question, plan: &Plan) -> Result<(), Error> {
-    let clients = plan.federation.clients();
-    let most = question.most_clients.unwrap_or(clients);
-    if most > clients {
-        let why = format!("found {most}; allowed: 1 to N = {clients}");
-        return Err(Error::input("--max-cohort", why));
-    }
-    if question.schemes == [SchemeName::Full] && most < clients {
-        let why = format!("found {most}; the scheme full asks all {clients} clients");
-        return Err(Error::input("--max-cohort", why));
-    }
-    let largest = question.local_steps.iter().flatten().max();
-    if let Some(largest) = largest.filter(|largest| **largest as u64 > question.budget) {
-        let why = format!("found {largest}; the budget is {} steps", question.budget);
-        return Err(Error::input("--local-steps", why));
-    }
-    Ok(())
 }
 
 fn step_text(step_size: StepSize) -> String {

@@ -4,7 +4,6 @@ use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
 use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::outcome::{self, Outcome};
-use fedback::lab::plan::Plan;
 use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, RunState, Store};
 
@@ -27,10 +26,12 @@ pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
         }
         outcomes.push(outcome);
     }
-    let plans: Vec<&Plan> = reopened.iter().map(|reopened| &reopened.plan).collect();
     match args.json {
         true => output::print_json(&outcome::to_json(&outcomes, outcomes.len() > 1))?,
-        false => output::print(&summary::text(&plans, &outcomes, &ids))?,
+        false => {
+            let exact: Vec<_> = reopened.iter().map(Reopened::exact).collect();
+            output::print(&summary::text(&exact, &outcomes, &ids))?;
+        }
     }
     run::failure(&outcomes)
 }
@@ -49,6 +50,6 @@ fn go_on(
         return Ok(Outcome { resumed_from: Some(round), ..reopened.outcome() });
     }
     let resume: Option<Resume> = reopened.resume();
-    let outcome = run::run_one(context, &reopened.plan, Some((store, id)), resume)?;
+    let outcome = run::run_one(context, reopened.whole()?, Some((store, id)), resume)?;
     Ok(Outcome { resumed_from: Some(round), ..outcome })
 }

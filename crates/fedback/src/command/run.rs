@@ -2,6 +2,7 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
+use fedback::lab::exact;
 use fedback::lab::experiment::{self, Experiment};
 use fedback::lab::outcome::{self, Outcome};
 use fedback::lab::plan::Plan;
@@ -109,8 +110,9 @@ impl Finished {
         match json {
             true => output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?,
             false => {
-                let plans: Vec<&Plan> = experiment.plans.iter().collect();
-                output::print(&summary::text(&plans, &self.outcomes, &self.ids))?;
+                let plans = experiment.plans.iter().take(self.outcomes.len());
+                let exact: Vec<_> = plans.map(|plan| exact::exact(plan).ok()).collect();
+                output::print(&summary::text(&exact, &self.outcomes, &self.ids))?;
             }
         }
         failure(&self.outcomes)

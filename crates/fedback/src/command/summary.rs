@@ -3,36 +3,37 @@
 use std::io::IsTerminal;
 
 use fedback::lab::chart::{self, Pair};
-use fedback::lab::exact;
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::{Outcome, Statistic};
-use fedback::lab::plan::Plan;
 use fedback::lab::store::RunId;
 
-use super::{label, label_of};
+use super::label_of;
 use crate::output::{plural, short, short_vector, table};
 
 /// Rows of the table of one run.
 const ROWS: usize = 11;
 
 /// A readable report of finished runs.
-pub fn text(plans: &[&Plan], outcomes: &[Outcome], ids: &[RunId]) -> String {
-    let exact: Vec<Option<Outcome>> =
-        plans.iter().take(outcomes.len()).map(|plan| exact::exact(plan).ok()).collect();
-    let mut text = match (outcomes, exact.as_slice()) {
-        ([only], [exact]) => single(only, exact.as_ref()),
-        _ => several(outcomes, &exact),
-    };
-    if std::io::stdout().is_terminal() {
-        text.push_str(&terminal_chart(plans, outcomes, &exact));
-    }
-    let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
+pub fn text(exact: &[Option<Outcome>], outcomes: &[Outcome], ids: &[RunId]) -> String {
     let recorded = match ids {
         [] => "not recorded".into(),
         [id] => format!("recorded as run {id}"),
         [first, .., last] => format!("recorded as runs {first} to {last}"),
     };
-    text.push_str(&format!("  {} s, {recorded}\n", short(seconds)));
+    noted(exact, outcomes, &recorded)
+}
+
+/// The same, with a note on what became of them.
+pub fn noted(exact: &[Option<Outcome>], outcomes: &[Outcome], note: &str) -> String {
+    let mut text = match (outcomes, exact) {
+        ([only], [exact]) => single(only, exact.as_ref()),
+        _ => several(outcomes, exact),
+    };
+    if std::io::stdout().is_terminal() {
+        text.push_str(&terminal_chart(outcomes, exact));
+    }
+    let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
+    text.push_str(&format!("  {} s, {note}\n", short(seconds)));
     text
 }
 
@@ -128,14 +129,14 @@ fn sample(count: usize, most: usize) -> Vec<usize> {
     (0..most).map(|k| k * (count - 1) / (most - 1)).collect()
 }
 
-fn terminal_chart(plans: &[&Plan], outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
+fn terminal_chart(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
     let runs: Vec<&Outcome> = outcomes.iter().collect();
     let Some(measurement) = chart::main_measurement(&runs) else { return String::new() };
     // A curve more than a few cannot be told apart in characters.
     let shown = if outcomes.len() > 4 { 4 } else { outcomes.len() };
     let pairs: Vec<Pair<'_>> = (0..shown)
         .map(|k| Pair {
-            label: label(plans[k]),
+            label: label_of(&outcomes[k].name, &outcomes[k].set),
             run: Some(&outcomes[k]),
             exact: if outcomes.len() == 1 { exact[k].as_ref() } else { None },
         })

@@ -132,6 +132,7 @@ fn every_field_of_json_is_documented() {
     for arguments in [
         vec!["runs", "--json"],
         vec!["resume", "1", "--json"],
+        vec!["replay", "1", "--json"],
         vec!["compare", "1", "2", "--json"],
         vec!["export", "2", "--format", "theta"],
         vec!["export", "2", "--format", "json"],

@@ -113,10 +113,10 @@ fn a_newer_store_is_refused_with_the_fix() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.store()).unwrap();
-    connection.pragma_update(None, "user_version", 2).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(error, StoreError::Newer { found: 2, supported: 1, .. }));
+    assert!(matches!(error, StoreError::Newer { found: 3, supported: 2, .. }));
     assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
@@ -177,4 +177,33 @@ fn listing_does_not_wait_for_another_process_that_writes() {
     writing.execute("UPDATE run SET name = 'changed'", []).unwrap();
     let other = Store::open_existing(&place.store()).unwrap().unwrap();
     assert_eq!(other.runs().unwrap()[0].name, "paper-gaussian");
+}
+
+/// A store of format 1 is read as it is and brought up to date by the first who writes.
+#[test]
+fn an_old_store_gains_cohorts() {
+    let place = Place::new();
+    let store = place.open();
+    let id = store.begin(&new_run()).unwrap();
+    let old = "DROP TABLE cohort; PRAGMA user_version = 1";
+    store.connection.execute_batch(old).unwrap();
+    drop(store);
+    let format = |store: &Store| -> i32 {
+        store.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    };
+    let store = Store::open_existing(&place.store()).unwrap().unwrap();
+    assert_eq!((store.load(id).unwrap().cohorts, format(&store)), (vec![], 1));
+    let mut writer = store.writer(id).unwrap();
+    assert_eq!(format(&store), 2);
+    let cohort = RecordedCohort {
+        round: Round(0),
+        repetition: 0,
+        members: vec![ClientId(3)],
+        coefficients: vec![1.0],
+    };
+    writer.cohort(cohort.clone()).unwrap();
+    writer.checkpoint(checkpoint(1)).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(store.load(id).unwrap().cohorts, [cohort]);
+    assert_eq!(place.open().runs().unwrap().len(), 1);
 }

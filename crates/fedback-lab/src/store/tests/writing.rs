@@ -45,6 +45,55 @@ fn every_bit_comes_back() {
     assert_eq!(place.files(), ["fedback.db"]);
 }
 
+fn cohort(round: u64, repetition: u64, members: &[u32]) -> RecordedCohort {
+    RecordedCohort {
+        round: Round(round),
+        repetition,
+        members: members.iter().copied().map(ClientId).collect(),
+        coefficients: members.iter().map(|&member| 1.0 / f64::from(member + 3)).collect(),
+    }
+}
+
+/// Cohorts come with the checkpoint that covers them, never before it.
+#[test]
+fn cohorts_go_with_their_checkpoint() {
+    let place = Place::new();
+    let store = place.open();
+    let ids = [store.begin(&new_run()).unwrap(), store.begin(&new_run()).unwrap()];
+    let mut other = store.writer(ids[1]).unwrap();
+    other.cohort(cohort(0, 0, &[9])).unwrap();
+    other.checkpoint(checkpoint(1)).unwrap();
+    let mut writer = store.writer(ids[0]).unwrap();
+    writer.cohort(cohort(0, 1, &[0, 70_000])).unwrap();
+    writer.checkpoint(checkpoint(1)).unwrap();
+    writer.cohort(cohort(1, 1, &[2])).unwrap();
+    writer.cohort(cohort(1, 0, &[1, 2, u32::MAX - 3])).unwrap();
+    writer.checkpoint(checkpoint(2)).unwrap();
+    writer.cohort(cohort(2, 0, &[4])).unwrap();
+    writer.flush().unwrap();
+    drop((writer, other));
+    let kept =
+        [cohort(0, 1, &[0, 70_000]), cohort(1, 0, &[1, 2, u32::MAX - 3]), cohort(1, 1, &[2])];
+    assert_eq!(store.load(ids[0]).unwrap().cohorts, kept);
+    // After the resume, round 3 has another cohort, and round 2 is closed.
+    let mut writer = store.writer(ids[0]).unwrap();
+    let refused = writer.cohort(cohort(1, 0, &[5])).unwrap_err();
+    let expected = "run 1: a cohort of round 2 after the checkpoint of round 2";
+    assert_eq!(refused.to_string(), expected);
+    writer.cohort(cohort(2, 0, &[3])).unwrap();
+    writer.checkpoint(checkpoint(3)).unwrap();
+    writer.finish(Outcome::Failed("for a reason".into())).unwrap();
+    let cohorts = store.load(ids[0]).unwrap().cohorts;
+    assert_eq!((cohorts.len(), &cohorts[3]), (4, &cohort(2, 0, &[3])));
+    let blobs: (Vec<u8>, Vec<u8>) = store
+        .connection
+        .query_row("SELECT members, coefficients FROM cohort WHERE run = 2", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .unwrap();
+    assert_eq!(blobs, (vec![9, 0, 0, 0], (1.0f64 / 12.0).to_le_bytes().to_vec()));
+}
+
 #[test]
 fn blobs_are_little_endian() {
     let place = Place::new();

@@ -1,0 +1,271 @@
+//! P-FedAvg's local work, spelled out, for populations and losses that are not built in.
+//!
+//! The same update rule as in `p_fedavg.rs`: E steps w ← w − η_t ∇ℓ(w; Z). Under `deploy = "step"` a
+//! batch Z is drawn at every step, at the local w. Under `deploy = "round"` the observations of all
+//! steps are drawn at once, at the θ last broadcast: a real site is asked once a round.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use fedback_core::base::{Base, Table};
+use fedback_core::federation::ClientId;
+use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use fedback_core::normal;
+use fedback_core::protocol::Deploy;
+use fedback_core::response::Shift;
+use fedback_core::stream::{Stream, Streams};
+
+use super::{Order, Scratch, Task, Work, WorkError};
+
+/// Observations and gradients of clients, batch by batch.
+pub trait Gradients: Sync {
+    /// Where a client's observations of one round come from.
+    type Source;
+    /// Observations, in whatever form.
+    type Batch;
+
+    /// Coordinates of θ.
+    fn dim(&self) -> usize;
+
+    /// Prepares the draws of one client in one round.
+    fn source(&self, streams: Streams, client: ClientId) -> Result<Self::Source, WorkError>;
+
+    /// Draws fresh observations that react to `deployed`.
+    fn draw(
+        &self,
+        source: &mut Self::Source,
+        deployed: &[f64],
+        count: usize,
+    ) -> Result<Self::Batch, WorkError>;
+
+    /// Every observation that a client has, as they react to `deployed`, where they can be listed.
+    fn everything(
+        &self,
+        _client: ClientId,
+        _deployed: &[f64],
+    ) -> Result<Option<Self::Batch>, WorkError> {
+        Ok(None)
+    }
+
+    /// Writes the gradient of the mean loss over some of a batch's observations at θ, and returns
+    /// that loss; over all of them where `range` is none.
+    fn gradient(
+        &self,
+        client: ClientId,
+        theta: &[f64],
+        batch: &Self::Batch,
+        range: Option<Range<usize>>,
+        out: &mut [f64],
+    ) -> Result<f64, WorkError>;
+}
+
+/// Does the work of clients by their [`Gradients`], one after the other.
+#[derive(Clone, Debug)]
+pub struct Plain<G> {
+    /// Observations and gradients.
+    pub gradients: G,
+    /// The clients' weights, which scaled objectives need.
+    pub weights: Arc<[f64]>,
+}
+
+impl<G: Gradients> Work for Plain<G> {
+    fn dim(&self) -> usize {
+        self.gradients.dim()
+    }
+
+    fn work(
+        &self,
+        order: &Order<'_>,
+        tasks: &[Task<'_>],
+        deltas: &mut [f64],
+        _scratch: &mut Scratch,
+    ) -> Result<(), WorkError> {
+        let all =
+            tasks.iter().flat_map(|task| task.clients.iter().map(move |&client| (task, client)));
+        for ((task, client), delta) in all.zip(deltas.chunks_exact_mut(self.dim())) {
+            self.client(order, task, client, delta)?;
+        }
+        Ok(())
+    }
+}
+
+impl<G: Gradients> Plain<G> {
+    fn client(
+        &self,
+        order: &Order<'_>,
+        task: &Task<'_>,
+        client: ClientId,
+        delta: &mut [f64],
+    ) -> Result<(), WorkError> {
+        let scale = match order.scale_objectives {
+            true => self.weights.len() as f64 * self.weights[client.0 as usize],
+            false => 1.0,
+        };
+        let mut local = task.theta.to_vec();
+        let mut gradient = vec![0.0; local.len()];
+        let mut source = self.gradients.source(task.streams, client)?;
+        let steps = order.step_sizes.len();
+        let round = match order.deploy {
+            Deploy::Step => None,
+            Deploy::Round => {
+                Some(self.gradients.draw(&mut source, task.theta, steps * order.batch)?)
+            }
+        };
+        for (step, step_size) in order.step_sizes.iter().enumerate() {
+            match &round {
+                Some(batch) => {
+                    let range = step * order.batch..(step + 1) * order.batch;
+                    let range = if steps == 1 { None } else { Some(range) };
+                    self.gradients.gradient(client, &local, batch, range, &mut gradient)?;
+                }
+                None => {
+                    let batch = self.gradients.draw(&mut source, &local, order.batch)?;
+                    self.gradients.gradient(client, &local, &batch, None, &mut gradient)?;
+                }
+            }
+            local.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= step_size * scale * g);
+        }
+        for ((delta, local), theta) in delta.iter_mut().zip(&local).zip(task.theta) {
+            *delta = local - theta;
+        }
+        Ok(())
+    }
+}
+
+/// Observations as numbers: features row after row, and labels where there are any.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Features.
+    pub features: Vec<f64>,
+    /// One label a row, or none at all.
+    pub labels: Vec<f64>,
+}
+
+/// Where a client's built-in observations of one round come from.
+#[derive(Clone, Debug)]
+pub struct RowSource {
+    client: usize,
+    stream: Stream,
+    next: u64,
+}
+
+impl RowSource {
+    /// The draws of a client from its stream.
+    pub fn new(streams: Streams, client: ClientId) -> Self {
+        RowSource { client: client.0 as usize, stream: streams.client(client.0), next: 0 }
+    }
+
+    /// Draws observations of a built-in population one by one.
+    pub fn draw(&mut self, base: &Base, response: &Shift, deployed: &[f64], count: usize) -> Rows {
+        let shift = shift(response, self.client, deployed);
+        let mut rows = Rows::default();
+        match base {
+            Base::Gaussian(base) => {
+                let ziggurat = normal::ziggurat();
+                for _ in 0..count {
+                    for (mean, shift) in base.mean(self.client).iter().zip(&shift) {
+                        let noise = base.noise * self.stream.normal(ziggurat, self.next);
+                        rows.features.push(mean + shift + noise);
+                        self.next += 1;
+                    }
+                }
+            }
+            Base::Table(table) => {
+                let (_, labels) = table.block(self.client);
+                for _ in 0..count {
+                    let row = self.stream.index(self.next, labels.len());
+                    rows.add(table, self.client, row, &shift);
+                    self.next += 1;
+                }
+            }
+        }
+        rows
+    }
+}
+
+impl Rows {
+    /// All rows that a client has in a table, as they react to `deployed`.
+    pub fn everything(table: &Table, response: &Shift, client: usize, deployed: &[f64]) -> Self {
+        let shift = shift(response, client, deployed);
+        let mut rows = Rows::default();
+        (0..table.block(client).1.len()).for_each(|row| rows.add(table, client, row, &shift));
+        rows
+    }
+
+    fn add(&mut self, table: &Table, client: usize, row: usize, shift: &[f64]) {
+        let (features, labels) = table.block(client);
+        let features = &features[row * shift.len()..][..shift.len()];
+        self.features.extend(features.iter().zip(shift).map(|(x, shift)| x + shift));
+        self.labels.extend(labels.get(row));
+    }
+
+    /// Some of the rows, of `dim` features each.
+    pub fn part(&self, range: Range<usize>, dim: usize) -> Rows {
+        let labels = if self.labels.is_empty() { &[] } else { &self.labels[range.clone()] };
+        Rows {
+            features: self.features[range.start * dim..range.end * dim].to_vec(),
+            labels: labels.to_vec(),
+        }
+    }
+
+    /// Writes the gradient of a built-in loss's mean over some rows at θ, and returns that mean. The
+    /// penalty leaves an intercept alone.
+    pub fn gradient(
+        &self,
+        loss: Loss,
+        intercept: bool,
+        theta: &[f64],
+        range: Option<Range<usize>>,
+        out: &mut [f64],
+    ) -> f64 {
+        let dim = theta.len();
+        let range = range.unwrap_or(0..self.features.len() / dim);
+        out.fill(0.0);
+        let count = range.len() as f64;
+        let rows = self.features[range.start * dim..range.end * dim].chunks_exact(dim);
+        let sum: f64 = match loss {
+            Loss::Mean => rows.map(|z| add_mean(theta, z, out)).sum(),
+            Loss::Squared { .. } => {
+                rows.zip(&self.labels[range]).map(|row| add_margin(Squared, theta, row, out)).sum()
+            }
+            Loss::Logistic { .. } => {
+                rows.zip(&self.labels[range]).map(|row| add_margin(Logistic, theta, row, out)).sum()
+            }
+        };
+        let penalised = dim - usize::from(intercept);
+        let mut penalty = 0.0;
+        for (j, (out, theta)) in out.iter_mut().zip(theta).enumerate() {
+            *out /= count;
+            if j < penalised {
+                *out += loss.l2() * theta;
+                penalty += 0.5 * loss.l2() * theta * theta;
+            }
+        }
+        sum / count + penalty
+    }
+}
+
+fn shift(response: &Shift, client: usize, deployed: &[f64]) -> Vec<f64> {
+    let mut shift = vec![0.0; deployed.len()];
+    response.apply(client, deployed, &mut shift);
+    shift
+}
+
+/// Adds the gradient of |θ − z|²/2, which it returns.
+fn add_mean(theta: &[f64], z: &[f64], out: &mut [f64]) -> f64 {
+    let mut value = 0.0;
+    for ((out, theta), z) in out.iter_mut().zip(theta).zip(z) {
+        *out += theta - z;
+        value += 0.5 * (theta - z) * (theta - z);
+    }
+    value
+}
+
+/// Adds the gradient of a loss of the margin, which it returns.
+fn add_margin(loss: impl MarginLoss, theta: &[f64], row: (&[f64], &f64), out: &mut [f64]) -> f64 {
+    let (features, &label) = row;
+    let margin: f64 = features.iter().zip(theta).map(|(x, theta)| x * theta).sum();
+    let slope = loss.slope(margin, label);
+    out.iter_mut().zip(features).for_each(|(out, x)| *out += slope * x);
+    loss.value(margin, label)
+}

@@ -1,0 +1,314 @@
+//! A network that has bad days: a transport that loses, delays, repeats, reorders and corrupts what
+//! its clients send, from a seed, and keeps its own books of what should be believed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fedback_core::base::{Base, Gaussian};
+use fedback_core::federation::{ClientId, Federation};
+use fedback_core::loss::Loss;
+use fedback_core::protocol::{Protocol, Round};
+use fedback_core::response::{Sensitivity, location};
+use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
+use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
+use fedback_engine::live::{Arrival, Assignment, LiveOrder, Sender, Transport, TransportError};
+use fedback_engine::server::{LARGEST, Refusal};
+
+pub const CLIENTS: usize = 5;
+pub const DIM: usize = 2;
+pub const REPETITIONS: usize = 2;
+pub const SEED: Seed = Seed(9);
+
+pub fn federation() -> Federation {
+    Federation {
+        weights: vec![0.35, 0.25, 0.2, 0.15, 0.05].into(),
+        base: Base::Gaussian(Gaussian {
+            dim: DIM,
+            mean: (0..CLIENTS * DIM).map(|k| 1.0 + k as f64).collect(),
+            noise: 0.7,
+        }),
+        response: location(&Sensitivity::Scalar(vec![0.5, 0.9, -1.5, 0.2, 0.0]), DIM, false),
+        loss: Loss::Mean,
+    }
+}
+
+pub fn draws(seed: u64) -> Draws {
+    Stream::for_problem(Seed(seed), Purpose::Data).draws()
+}
+
+/// How bad the days are: chances between 0 and 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weather {
+    /// An update never comes.
+    pub lost: f64,
+    /// It comes after the deadline, perhaps rounds later.
+    pub delayed: f64,
+    /// It comes twice.
+    pub repeated: f64,
+    /// Something wrong comes before it.
+    pub corrupted: f64,
+    /// A site goes down for a while, before an order.
+    pub crashed: f64,
+    /// A deadline comes although something is on the way.
+    pub hasty: f64,
+    /// From this order of a round on, all is well; none where it may never be.
+    pub well_from: Option<u32>,
+}
+
+/// What a refusal or its absence will be, by the network's own books.
+type Verdict = Option<&'static str>;
+
+pub struct Network<'a> {
+    federation: &'a Federation,
+    protocol: Protocol,
+    weather: Weather,
+    /// K, where the first arrivals make the cohort.
+    first: Option<usize>,
+    pub draws: Draws,
+    on_the_way: Vec<Arrival>,
+    delayed: Vec<Arrival>,
+    /// Orders that a site misses still, by client.
+    down: BTreeMap<ClientId, usize>,
+    pub round: Round,
+    orders: u32,
+    pub asked: BTreeSet<Assignment>,
+    /// Accepted in the open round, in the order of arrival.
+    pub accepted: Vec<Assignment>,
+    thetas: Vec<f64>,
+    awaited: Option<(Sender, Verdict)>,
+    pub refusals: BTreeMap<&'static str, usize>,
+}
+
+impl<'a> Network<'a> {
+    pub fn new(
+        federation: &'a Federation,
+        protocol: Protocol,
+        weather: Weather,
+        first: Option<usize>,
+        seed: u64,
+    ) -> Self {
+        Network {
+            federation,
+            protocol,
+            weather,
+            first,
+            draws: draws(seed),
+            on_the_way: Vec::new(),
+            delayed: Vec::new(),
+            down: BTreeMap::new(),
+            round: Round(0),
+            orders: 0,
+            asked: BTreeSet::new(),
+            accepted: Vec::new(),
+            thetas: Vec::new(),
+            awaited: None,
+            refusals: BTreeMap::new(),
+        }
+    }
+
+    fn chance(&mut self, chance: f64) -> bool {
+        self.draws.uniform() < chance
+    }
+
+    /// The honest work of a client.
+    fn honest(&self, order: &LiveOrder<'_>, at: Assignment) -> Arrival {
+        let mut sizes = Vec::new();
+        step_sizes(&self.protocol, order.round, &mut sizes);
+        assert_eq!(order.first_step, self.protocol.first_step(order.round));
+        let work = Order {
+            step_sizes: &sizes,
+            batch: self.protocol.batch,
+            deploy: self.protocol.deploy,
+            scale_objectives: self.protocol.scale_objectives,
+        };
+        let streams = Streams::new(order.seed, at.repetition, order.round.0, Purpose::Data);
+        let theta = &order.thetas[at.repetition as usize * DIM..][..DIM];
+        let task = Task { streams, theta, clients: &[at.client] };
+        let mut delta = vec![0.0; DIM];
+        self.federation.work(&work, &[task], &mut delta, &mut Scratch::default()).unwrap();
+        let sender = Sender { round: order.round, repetition: at.repetition, client: at.client };
+        Arrival::Update { sender, delta }
+    }
+
+    /// Something wrong in place of an update.
+    fn corrupt(&mut self, honest: &Arrival) -> Arrival {
+        let Arrival::Update { mut sender, mut delta } = honest.clone() else { unreachable!() };
+        let coordinate = self.draws.index(DIM);
+        match self.draws.index(10) {
+            0 => delta[coordinate] = f64::NAN,
+            1 => delta[coordinate] = f64::INFINITY,
+            2 => delta[coordinate] = -1e200,
+            3 => delta[coordinate] = f64::MAX,
+            4 => drop(delta.pop()),
+            5 => delta.push(0.0),
+            6 => sender.round.0 += 1000,
+            7 => sender.client.0 = CLIENTS as u32 + 3,
+            8 => sender.repetition = u64::MAX - 1,
+            _ => {
+                // Labelled as another repetition's, where the server can tell: that one did not
+                // ask for it.
+                sender.repetition = (sender.repetition + 1) % REPETITIONS as u64;
+                let label = Assignment { client: sender.client, repetition: sender.repetition };
+                if self.asked.contains(&label) {
+                    delta.clear();
+                }
+            }
+        }
+        Arrival::Update { sender, delta }
+    }
+
+    /// What the server ought to say.
+    fn verdict(&self, sender: Sender, delta: &[f64]) -> Verdict {
+        let Sender { round, repetition, client } = sender;
+        let at = Assignment { client, repetition };
+        let come = self.accepted.iter().filter(|a| a.repetition == repetition).count();
+        if repetition >= REPETITIONS as u64 {
+            Some("unknown repetition")
+        } else if round != self.round {
+            Some("other round")
+        } else if !self.asked.contains(&at) {
+            Some("not asked")
+        } else if self.accepted.contains(&at) {
+            Some("duplicate")
+        } else if self.first.is_some_and(|size| come >= size) {
+            Some("late")
+        } else if delta.len() != DIM {
+            Some("wrong length")
+        } else if !delta.iter().all(|d| d.is_finite()) {
+            Some("not finite")
+        } else {
+            let theta = &self.thetas[repetition as usize * DIM..][..DIM];
+            let most = theta.iter().map(|t| t.abs()).fold(0.0, f64::max);
+            delta.iter().any(|d| d.abs() > LARGEST * (1.0 + most)).then_some("too large")
+        }
+    }
+
+    /// A refusal comes before the next call, or not at all.
+    fn settle(&mut self) {
+        if let Some((sender, verdict)) = self.awaited.take() {
+            assert_eq!(verdict, None, "{sender:?} was not refused");
+            let Sender { repetition, client, .. } = sender;
+            self.accepted.push(Assignment { client, repetition });
+        }
+    }
+
+    /// The server has closed the round or died: what was awaited is settled.
+    pub fn closed(&mut self) {
+        self.settle();
+    }
+
+    /// Who was accepted for a repetition in the open round, in the order of arrival.
+    pub fn came(&self, repetition: u64) -> Vec<ClientId> {
+        let own = self.accepted.iter().filter(|a| a.repetition == repetition);
+        own.map(|a| a.client).collect()
+    }
+
+    fn send(&mut self, order: &LiveOrder<'_>, at: Assignment) {
+        let honest = self.honest(order, at);
+        let well = self.weather.well_from.is_some_and(|from| self.orders > from);
+        if self.chance(self.weather.corrupted) {
+            let wrong = self.corrupt(&honest);
+            self.on_the_way.push(wrong);
+        }
+        if well {
+            self.on_the_way.push(honest);
+            return;
+        }
+        if self.chance(self.weather.lost) {
+            return;
+        }
+        if self.chance(self.weather.repeated) {
+            self.delayed.push(honest.clone());
+            self.on_the_way.push(honest.clone());
+        }
+        match self.chance(self.weather.delayed) {
+            true => self.delayed.push(honest),
+            false => self.on_the_way.push(honest),
+        }
+    }
+}
+
+impl Transport for Network<'_> {
+    fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
+        self.settle();
+        assert!(order.asked.is_sorted() && !order.asked.is_empty());
+        assert_eq!(order.seed, SEED);
+        if !order.again {
+            (self.round, self.orders) = (order.round, 0);
+            self.asked = order.asked.iter().copied().collect();
+            self.accepted.clear();
+            self.thetas = order.thetas.to_vec();
+        }
+        assert_eq!((order.round, order.thetas), (self.round, self.thetas.as_slice()));
+        let pending = |at: &Assignment| self.asked.contains(at) && !self.accepted.contains(at);
+        assert!(order.asked.iter().all(pending), "asked for what has come");
+        self.orders += 1;
+        // News of an absence is about what was asked last.
+        self.on_the_way.retain(|arrival| !matches!(arrival, Arrival::Absent { .. }));
+        // Some of what was late arrives now.
+        let late = std::mem::take(&mut self.delayed);
+        for arrival in late {
+            match self.chance(0.5) {
+                true => self.on_the_way.push(arrival),
+                false => self.delayed.push(arrival),
+            }
+        }
+        let well = self.weather.well_from.is_some_and(|from| self.orders > from);
+        for client in (0..CLIENTS as u32).map(ClientId) {
+            if self.chance(self.weather.crashed) {
+                let orders = 1 + self.draws.index(4);
+                self.down.insert(client, orders);
+            }
+            let down = match self.down.get_mut(&client) {
+                Some(orders) if *orders > 0 && !well => {
+                    *orders -= 1;
+                    true
+                }
+                _ => false,
+            };
+            let own: Vec<Assignment> =
+                order.asked.iter().filter(|at| at.client == client).copied().collect();
+            match down {
+                // A site that is down is noticed, or is silent.
+                true if self.chance(0.5) => {
+                    self.on_the_way.push(Arrival::Absent { client, reason: "down".into() });
+                }
+                true => {}
+                false => own.into_iter().for_each(|at| self.send(order, at)),
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Arrival, TransportError> {
+        self.settle();
+        let well = self.weather.well_from.is_some_and(|from| self.orders > from);
+        let hasty = !well && self.chance(self.weather.hasty);
+        if self.on_the_way.is_empty() || hasty {
+            return Ok(Arrival::Deadline);
+        }
+        let place = self.draws.index(self.on_the_way.len());
+        let arrival = self.on_the_way.swap_remove(place);
+        if let Arrival::Update { sender, delta } = &arrival {
+            self.awaited = Some((*sender, self.verdict(*sender, delta)));
+        }
+        Ok(arrival)
+    }
+
+    fn refused(&mut self, sender: Sender, reason: &Refusal) {
+        let (awaited, verdict) = self.awaited.take().expect("nothing was sent");
+        assert_eq!(sender, awaited);
+        let found = match reason {
+            Refusal::NoRoundOpen => "no round open",
+            Refusal::UnknownRepetition(_) => "unknown repetition",
+            Refusal::OtherRound { .. } => "other round",
+            Refusal::NotAsked(_) => "not asked",
+            Refusal::Duplicate(_) => "duplicate",
+            Refusal::Late(_) => "late",
+            Refusal::WrongLength { .. } => "wrong length",
+            Refusal::NotFinite(_) => "not finite",
+            Refusal::TooLarge { .. } => "too large",
+        };
+        assert_eq!(verdict, Some(found), "{sender:?}: {reason}");
+        *self.refusals.entry(found).or_default() += 1;
+    }
+}

@@ -1,0 +1,74 @@
+//! From a `[problem]` of which a part is custom to what a run needs of it.
+
+use std::path::Path;
+
+use fedback_core::base::Base;
+use fedback_core::response::Shift;
+use fedback_core::stream::Seed;
+
+use super::problem::{BuiltProblem, MOST_CLIENTS, build, build_weights};
+use super::{Shape, sites};
+use crate::spec::{self, KeyError, Problem, Spec, Weights};
+
+/// The data and how they react, where they are built in.
+type Population = Option<(Base, Shift)>;
+
+/// Checks and builds a `[problem]` of which a part is custom.
+pub(super) fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyError> {
+    let problem = &spec.problem;
+    let (population, shape) = match &problem.base {
+        spec::Base::Custom(base) => (None, shape(spec, base)?),
+        spec::Base::Sites(base) => (None, sites::shape(spec, base)?),
+        _ => {
+            let BuiltProblem { federation, data } = build(spec, directory)?;
+            let shape = Shape::of(&federation, data);
+            (Some((federation.base, federation.response)), shape)
+        }
+    };
+    match &problem.stable_point {
+        Some(point) if point.len() != shape.dim => Err(KeyError::new(
+            "problem.stable_point",
+            format!("the list has {} entries; θ has {} coordinates", point.len(), shape.dim),
+        )),
+        _ => Ok((population, shape)),
+    }
+}
+
+fn shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
+    let problem = &spec.problem;
+    if problem.response != spec::Response::None {
+        let why = "the observations of a custom base react in their own way: leave response out";
+        return Err(KeyError::new("problem.response", why));
+    }
+    if base.intercept && matches!(problem.loss, spec::Loss::Mean | spec::Loss::Custom) {
+        let why = "only the losses squared and logistic have an intercept; leave it out";
+        return Err(KeyError::new("problem.base.intercept", why));
+    }
+    if base.intercept && base.dim.0 == 1 {
+        let why = "found 1, which is the intercept alone; θ has a coordinate a feature besides";
+        return Err(KeyError::new("problem.base.dim", why));
+    }
+    let clients = count_clients(problem)?;
+    let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
+    Ok(Shape {
+        weights: build_weights(problem, clients, None, seed)?.into(),
+        dim: base.dim.0 as usize,
+        client_names: None,
+        coordinates: None,
+        data: Vec::new(),
+    })
+}
+
+/// The number of clients whose data lie elsewhere.
+pub(super) fn count_clients(problem: &Problem) -> Result<usize, KeyError> {
+    let from_weights = match &problem.weights {
+        Some(Weights::List(weights)) => Some(weights.len() as u64),
+        _ => None,
+    };
+    let clients = problem.clients.map(|clients| clients.0).or(from_weights);
+    let clients = clients.filter(|clients| (1..=MOST_CLIENTS).contains(clients));
+    clients.map(|clients| clients as usize).ok_or_else(|| {
+        let why = format!("needed with this base: a number from 1 to {MOST_CLIENTS}");
+        KeyError::new("problem.clients", why)
+    })
+}

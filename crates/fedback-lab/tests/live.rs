@@ -1,0 +1,264 @@
+//! A live run, recorded, interrupted, resumed and replayed, against the same run in memory.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use fedback_core::federation::{ClientId, Federation};
+use fedback_core::protocol::Protocol;
+use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
+use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
+use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
+use fedback_engine::server::Refusal;
+use fedback_lab::error::Error;
+use fedback_lab::event::{Ending, Event, Sink};
+use fedback_lab::experiment::{self, reopen, run_live, run_unrecorded};
+use fedback_lab::measure::{Exactly, WithoutData};
+use fedback_lab::outcome::Outcome;
+use fedback_lab::plan::Plan;
+use fedback_lab::runner::LiveRun;
+use fedback_lab::spec::Document;
+use fedback_lab::store::{RunState, Store};
+
+const SPEC: &str = r#"
+format = 1
+name = "sites"
+seed = 5
+repetitions = 3
+rounds = 12
+[problem]
+weights = [0.4, 0.3, 0.2, 0.1]
+[problem.base]
+kind = "gaussian"
+dim = 2
+mean = [1.0, -2.0, 4.0, 0.5]
+[problem.response]
+kind = "location"
+sensitivity = [0.5, 0.9, -1.5, 0.1]
+[problem.loss]
+kind = "mean"
+[algorithm]
+kind = "p-fedavg"
+scheme = "with-replacement"
+cohort = 3
+local_steps = 3
+step_size = { beta = 4.0, gamma = 20.0 }
+[measure]
+every = 5
+consensus = true
+"#;
+
+fn plan() -> Plan {
+    let document = Document::parse(SPEC, "spec").unwrap();
+    Plan::new(document.points().unwrap().remove(0), Path::new("."), "spec").unwrap()
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn take(&mut self, _: &Event<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Clients in this process, which answer in any order. Some may be gone in some rounds; at some
+/// moment somebody may ask to stop.
+struct Loopback<'a> {
+    federation: &'a Federation,
+    protocol: Protocol,
+    draws: Draws,
+    on_the_way: Vec<Arrival>,
+    gone: fn(u64, ClientId) -> bool,
+    left: usize,
+}
+
+impl<'a> Loopback<'a> {
+    fn new(plan: &'a Plan, gone: fn(u64, ClientId) -> bool, seed: u64, left: usize) -> Self {
+        let draws = Stream::for_problem(Seed(seed), Purpose::Data).draws();
+        let (federation, protocol) = (&plan.federation, plan.protocol);
+        Loopback { federation, protocol, draws, on_the_way: Vec::new(), gone, left }
+    }
+}
+
+impl Transport for Loopback<'_> {
+    fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
+        let mut sizes = Vec::new();
+        step_sizes(&self.protocol, order.round, &mut sizes);
+        let work = Order {
+            step_sizes: &sizes,
+            batch: self.protocol.batch,
+            deploy: self.protocol.deploy,
+            scale_objectives: self.protocol.scale_objectives,
+        };
+        let dim = self.federation.dim();
+        self.on_the_way.clear();
+        for own in order.asked.chunk_by(|a, b| a.client == b.client) {
+            let client = own[0].client;
+            if (self.gone)(order.round.0, client) {
+                self.on_the_way.push(Arrival::Absent { client, reason: "gone".into() });
+                continue;
+            }
+            for assignment in own {
+                let repetition = assignment.repetition;
+                let streams = Streams::new(order.seed, repetition, order.round.0, Purpose::Data);
+                let theta = &order.thetas[repetition as usize * dim..][..dim];
+                let task = Task { streams, theta, clients: &[client] };
+                let mut delta = vec![0.0; dim];
+                let scratch = &mut Scratch::default();
+                self.federation.work(&work, &[task], &mut delta, scratch).unwrap();
+                let sender = Sender { round: order.round, repetition, client };
+                self.on_the_way.push(Arrival::Update { sender, delta });
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<Arrival, TransportError> {
+        self.left = self.left.checked_sub(1).ok_or(TransportError::Interrupted)?;
+        match self.on_the_way.len() {
+            0 => Ok(Arrival::Deadline),
+            count => Ok(self.on_the_way.swap_remove(self.draws.index(count))),
+        }
+    }
+
+    fn refused(&mut self, sender: Sender, reason: &Refusal) {
+        panic!("{sender:?}: {reason}");
+    }
+}
+
+/// A recorded live run that somebody stops again and again, until it is done.
+fn interrupted_again_and_again(
+    store: &Store,
+    plan: &Plan,
+    settings: Settings,
+    gone: fn(u64, ClientId) -> bool,
+) -> Result<Outcome, Error> {
+    let id = experiment::begin(store, plan)?;
+    let stop = AtomicBool::new(false);
+    let judge = Exactly::new(plan);
+    for turn in 0.. {
+        let mut transport = Loopback::new(plan, gone, turn, 20 + 7 * turn as usize);
+        let live = LiveRun { plan, judge: &judge, transport: &mut transport, settings };
+        let resume = reopen(store, id)?.resume();
+        let outcome = run_live(live, Some((store, id)), resume, &mut Nobody, &stop)?;
+        if outcome.ending != Ending::Interrupted {
+            assert!(turn > 2, "it was never interrupted");
+            return Ok(outcome);
+        }
+        assert_eq!(reopen(store, id)?.stored.state, RunState::Interrupted);
+    }
+    unreachable!()
+}
+
+/// What must be the same, to the bit.
+fn bits(outcome: &Outcome) -> String {
+    let mut json = outcome.to_json();
+    let object = json.as_object_mut().unwrap();
+    object.remove("seconds");
+    object.remove("resumed_from");
+    json.to_string()
+}
+
+#[test]
+fn a_live_run_is_the_run_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("fedback.db")).unwrap();
+    let plan = plan();
+    let live =
+        interrupted_again_and_again(&store, &plan, Settings::default(), |_, _| false).unwrap();
+    let stop = AtomicBool::new(false);
+    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    assert_eq!(bits(&live), bits(&memory));
+    let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
+    assert_eq!(reopened.stored.state, RunState::Done);
+    assert_eq!(reopened.stored.cohorts, []);
+    assert_eq!(bits(&reopened.outcome()), bits(&memory));
+    assert_eq!(reopened.outcome().to_csv(), memory.to_csv());
+}
+
+/// Client 1 is away in rounds 2 to 6, client 3 in rounds 4 to 7.
+fn away(round: u64, client: ClientId) -> bool {
+    matches!((client.0, round), (1, 1..6) | (3, 3..7))
+}
+
+#[test]
+fn absences_are_recorded_and_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("fedback.db")).unwrap();
+    let plan = plan();
+    let settings = Settings { minimum: 1, attempts: 0 };
+    let live = interrupted_again_and_again(&store, &plan, settings, away).unwrap();
+    assert_eq!(live.ending, Ending::Done);
+    let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
+    let cohorts = &reopened.stored.cohorts;
+    assert!(!cohorts.is_empty());
+    for cohort in cohorts {
+        assert!(cohort.members.iter().all(|member| !away(cohort.round.0, *member)));
+        assert!((cohort.coefficients.iter().sum::<f64>() - 1.0).abs() < 1e-15);
+    }
+    let stop = AtomicBool::new(false);
+    let whole = reopened.whole().unwrap();
+    let again = experiment::replay(whole, &reopened.stored, &mut Nobody, &stop).unwrap();
+    assert!(again.same);
+    assert_eq!(again.outcome.final_theta, live.final_theta);
+    // The record of round 5 has no consensus, which is no reason to give a repetition up; all else
+    // of the curve comes out again.
+    let (mut recorded, mut replayed) = (live.to_json(), again.outcome.to_json());
+    assert!(recorded["curve"][1]["consensus"]["mean"].is_null());
+    assert!(replayed["curve"][1]["consensus"]["mean"].is_f64());
+    for json in [&mut recorded, &mut replayed] {
+        json["curve"][1].as_object_mut().unwrap().remove("consensus");
+    }
+    assert_eq!(recorded["curve"], replayed["curve"]);
+    // One bit is noticed.
+    let mut changed = reopened.stored.clone();
+    let theta = &mut changed.checkpoint.as_mut().unwrap().theta[5];
+    *theta = f64::from_bits(theta.to_bits() ^ 1);
+    assert!(!experiment::replay(whole, &changed, &mut Nobody, &stop).unwrap().same);
+    // Without the cohorts it would have been another run.
+    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    assert_ne!(memory.final_theta, live.final_theta);
+}
+
+#[test]
+fn too_few_clients_stop_a_run_that_can_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("fedback.db")).unwrap();
+    let plan = plan();
+    let settings = Settings { minimum: 3, attempts: 1 };
+    let error = interrupted_again_and_again(&store, &plan, settings, away).unwrap_err();
+    let message = error.to_string();
+    assert_eq!(error.exit_code(), 1);
+    assert!(message.contains("answered, at least 3 must; missing: client 1 (gone)"), "{message}");
+    let id = store.runs().unwrap()[0].id;
+    let reopened = reopen(&store, id).unwrap();
+    assert_eq!(reopened.stored.state, RunState::Interrupted);
+    // The site is back: the run ends as if nothing had been.
+    let (stop, judge) = (AtomicBool::new(false), Exactly::new(&plan));
+    let mut transport = Loopback::new(&plan, |_, _| false, 1, usize::MAX);
+    let live = LiveRun { plan: &plan, judge: &judge, transport: &mut transport, settings };
+    let record = Some((&store, id));
+    let outcome = run_live(live, record, reopened.resume(), &mut Nobody, &stop).unwrap();
+    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    assert_eq!(bits(&outcome), bits(&memory));
+}
+
+/// A server whose data stay at their sites measures what it can, and gives nothing up for the rest.
+#[test]
+fn a_server_without_data_knows_no_risk() {
+    let (plan, stop) = (plan(), AtomicBool::new(false));
+    let mut transport = Loopback::new(&plan, |_, _| false, 3, usize::MAX);
+    let settings = Settings::default();
+    let live = LiveRun { plan: &plan, judge: &WithoutData, transport: &mut transport, settings };
+    let outcome = run_live(live, None, None, &mut Nobody, &stop).unwrap();
+    assert_eq!(outcome.ending, Ending::Done);
+    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    assert_eq!(outcome.final_theta, memory.final_theta);
+    let (blind, seen) = (outcome.to_json(), memory.to_json());
+    for (blind, seen) in
+        blind["curve"].as_array().unwrap().iter().zip(seen["curve"].as_array().unwrap())
+    {
+        assert!(blind["risk"]["mean"].is_null() && seen["risk"]["mean"].is_f64());
+        assert_eq!(blind["distance_sq"], seen["distance_sq"]);
+        assert_eq!(blind["consensus"], seen["consensus"]);
+    }
+}

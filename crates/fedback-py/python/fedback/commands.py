@@ -1,0 +1,285 @@
+"""The commands as functions: same names, options as keywords, specs as objects, dictionaries or
+files."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from ._transport import Transport
+from .progress import listener
+from .results import Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
+from .spec import Spec, SpecLike, _csv
+
+Store = "str | os.PathLike | None"
+
+
+def _spec(spec: SpecLike, set: dict[str, Any] | None) -> Spec:
+    spec = spec if isinstance(spec, Spec) else Spec(spec)
+    return spec.set(set) if set else spec
+
+
+def _answers(spec: Spec, results: list) -> Any:
+    return Sweep(results) if "sweep" in spec.table else results[0]
+
+
+def run(
+    spec: SpecLike,
+    *,
+    set: dict[str, Any] | None = None,
+    store: Store = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+    on_failure: str = "raise",
+) -> Run | Sweep:
+    """Runs a spec; a sweep gives one run for every point.
+
+    ``store`` is a file that records the run, as the command's does; without it nothing is recorded.
+    Repetitions that stop being finite raise :class:`RunError`, whose ``run`` holds what is left;
+    ``on_failure="return"`` returns that instead.
+
+    >>> import fedback
+    >>> spec = fedback.Spec.parse('''
+    ... rounds = 100
+    ... repetitions = 50
+    ... algorithm = { kind = "p-fedavg", scheme = "full", step_size = { beta = 4.0, gamma = 20.0 } }
+    ... [problem]
+    ... base = { kind = "gaussian", mean = [1.0, 4.0] }
+    ... response = { kind = "location", sensitivity = [0.5, 0.9] }
+    ... loss = { kind = "mean" }
+    ... ''')
+    >>> run = fedback.run(spec)
+    >>> run["distance_sq"].shape
+    (101, 50)
+    >>> error = run.mean("distance_sq") - run.exact.mean("distance_sq")
+    >>> bool((abs(error[1:]) < 5 * run.standard_error("distance_sq")[1:]).all())
+    True
+    """
+    spec = _spec(spec, set)
+    outcomes = _native.run(
+        spec.document(store), store=store, threads=threads, progress=listener(progress),
+        draw=spec.draw, loss=spec.loss,
+    )  # fmt: skip
+    return _finished(_answers(spec, [Run(outcome) for outcome in outcomes]), on_failure)
+
+
+def _finished(runs: Any, on_failure: str) -> Any:
+    failed = [one for one in (runs if isinstance(runs, Sweep) else [runs]) if one.failed]
+    if failed and on_failure == "raise":
+        error = _native.RunError(f"{failed[0].label}: {failed[0]._native.ending}")
+        error.run = runs
+        raise error
+    return runs
+
+
+def exact(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Curve | Sweep:
+    """Exact expectations of a run, without running it; affine problems only."""
+    spec = _spec(spec, set)
+    return _answers(spec, [Curve(one) for one in _native.exact(spec.document())])
+
+
+def _theory(kind: Callable, spec: Spec, answers: list) -> Any:
+    return _answers(spec, [kind(json.loads(text), set=json.loads(set)) for set, text in answers])
+
+
+def solve(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Solution | Sweep:
+    """Where retraining settles, and the best that could be had.
+
+    >>> import fedback
+    >>> found = fedback.solve({"rounds": 1, "problem": {
+    ...     "base": {"kind": "gaussian", "mean": [1.0, 4.0]},
+    ...     "response": {"kind": "location", "sensitivity": [0.5, 0.9]},
+    ...     "loss": {"kind": "mean"},
+    ... }, "algorithm": {"kind": "p-fedavg", "scheme": "full", "step_size": {"constant": 0.1}}})
+    >>> found.stability, found.stable_point.round(3), found.optimal_point.round(3)
+    ('attracting', array([8.333]), array([3.462]))
+    """
+    spec = _spec(spec, set)
+    return _theory(Solution, spec, _native.solve(spec.document()))
+
+
+def bounds(
+    spec: SpecLike,
+    *,
+    set: dict[str, Any] | None = None,
+    delta: float | None = None,
+    sigma: float | None = None,
+    varsigma: float | None = None,
+    mu: float | None = None,
+    smoothness: float | None = None,
+    accuracy: float | None = None,
+    communication_cost: float | None = None,
+) -> Bounds | Sweep:
+    """The paper's guarantees, as printed and corrected."""
+    spec = _spec(spec, set)
+    answers = _native.bounds(
+        spec.document(), delta=delta, sigma=sigma, varsigma=varsigma, mu=mu, smoothness=smoothness,
+        accuracy=accuracy, communication_cost=communication_cost,
+    )  # fmt: skip
+    return _theory(Bounds, spec, answers)
+
+
+def check(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Certificate | Sweep:
+    """Will retraining settle, where, how bad is that place, who drives it."""
+    spec = _spec(spec, set)
+    answers = _native.check(spec.document())
+    return _answers(
+        spec, [Certificate(json.loads(text), svg, set=json.loads(at)) for at, text, svg in answers]
+    )
+
+
+def plan(
+    spec: SpecLike,
+    *,
+    accuracy: float,
+    set: dict[str, Any] | None = None,
+    communication_cost: float = 1.0,
+    straggler: float = 0.0,
+    latency: str = "exponential",
+    budget: int = 1_000_000,
+    local_steps: Sequence[int] | None = None,
+    schemes: Sequence[str] | None = None,
+    max_cohort: int | None = None,
+    safety: float | None = None,
+    smoothness: float | None = None,
+    repetitions: int | None = None,
+    progress: bool | None = None,
+) -> Plan:
+    """The cheapest E, K, scheme and step sizes that reach E|θ − θ^PS|² ≤ accuracy and stay there,
+    checked by simulation. Where nothing does, ``binding`` says what is in the way and ``spec`` is
+    None."""
+    spec = _spec(spec, set)
+    text, svg, planned = _native.plan(
+        spec.document(), accuracy=accuracy, communication_cost=communication_cost,
+        straggler=straggler, latency_model=latency, budget=budget,
+        local_steps=None if local_steps is None else list(local_steps),
+        schemes=None if schemes is None else list(schemes), max_cohort=max_cohort, safety=safety,
+        smoothness=smoothness, repetitions=repetitions, progress=listener(progress),
+    )  # fmt: skip
+    found = None
+    if planned is not None:
+        found = Spec.parse(planned, directory=spec.directory)
+        found.data = spec.data
+    return Plan(json.loads(text), svg, found)
+
+
+def fit(
+    data: Any,
+    deployments: Any,
+    *,
+    output: str | os.PathLike,
+    client: str = "client",
+    deployment: str = "deployment",
+    individual: str | None = None,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    response: str | None = None,
+    features: Sequence[str] | None = None,
+    shape: str | None = None,
+    reference: str | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    force: bool = False,
+) -> Fit:
+    """How each client reacts, from observations under two or more deployed models.
+
+    ``data`` and ``deployments`` are CSV files or frames; the spec, its base, resamples of the
+    estimates and a picture are written into the folder ``output``. What needs care is warned of.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedback-") as folder:
+        text, notes = _native.fit(
+            _path(data, folder, "observations.csv"), _path(deployments, folder, "deployments.csv"),
+            output=os.path.abspath(output), client=client, deployment=deployment,
+            individual=individual, label=label, ignore=list(ignore), response=response,
+            features=None if features is None else list(features), shape=shape, reference=reference,
+            confidence=confidence, seed=seed, force=force,
+        )  # fmt: skip
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    fields = json.loads(text)
+    files = fields["files"]
+    return Fit(fields, Path(files["figure"]).read_text(), Spec(files["spec"]))
+
+
+def _path(data: Any, folder: str, name: str) -> str:
+    if isinstance(data, (str, os.PathLike)):
+        return os.fspath(data)
+    path = Path(folder, name)
+    path.write_bytes(_csv(data))
+    return os.fspath(path)
+
+
+def runs(store: str | os.PathLike = "fedback.db") -> list[dict[str, Any]]:
+    """The runs of a store, newest first; none where there is no store."""
+    keys = ["id", "name", "state", "round", "rounds", "repetitions", "started", "seconds", "set"]
+    rows = [dict(zip(keys, row)) for row in _native.runs(os.fspath(store))]
+    return [{**row, "set": json.loads(row["set"])} for row in rows]
+
+
+def load(id: int, *, store: str | os.PathLike = "fedback.db") -> Run:
+    """What a recorded run left so far."""
+    return Run(_native.load(id, os.fspath(store)))
+
+
+def resume(
+    id: int,
+    *,
+    store: str | os.PathLike = "fedback.db",
+    spec: Spec | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
+    on_failure: str = "raise",
+) -> Run:
+    """Goes on with a run that was interrupted. A run with custom parts needs the ``spec`` that
+    holds its functions."""
+    outcome = _native.resume(
+        id, store=os.fspath(store), threads=threads, progress=listener(progress),
+        draw=spec.draw if spec else None, loss=spec.loss if spec else None,
+    )  # fmt: skip
+    return _finished(Run(outcome), on_failure)
+
+
+def replay(
+    id: int, *, store: str | os.PathLike = "fedback.db", spec: Spec | None = None
+) -> tuple[Run, bool]:
+    """Runs a recorded run again in memory, with the cohorts that it recorded: the run, and whether
+    every bit of its models came out again. A run with custom parts needs the ``spec`` that holds
+    its functions."""
+    outcome, same = _native.replay(
+        id, store=os.fspath(store),
+        draw=spec.draw if spec else None, loss=spec.loss if spec else None,
+    )  # fmt: skip
+    return Run(outcome), same
+
+
+def federate(
+    spec: SpecLike,
+    transport: Transport,
+    *,
+    set: dict[str, Any] | None = None,
+    store: Store = None,
+    resume: int | None = None,
+    minimum: int = 1,
+    attempts: int = 1,
+    progress: bool | None = None,
+    on_failure: str = "raise",
+) -> Run:
+    """Runs a spec with real clients, which ``transport`` reaches (see :class:`Transport`); to the
+    same bits as :func:`run`, where every client answers.
+
+    Those who do not answer are asked again, ``attempts`` times; then the round is closed without
+    them, as long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run
+    of the store.
+    """
+    spec = _spec(spec, set)
+    outcome = _native.federate(
+        spec.document(store), transport, store=store, resume=resume, minimum=minimum,
+        attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,
+    )  # fmt: skip
+    return _finished(Run(outcome), on_failure)

@@ -1,0 +1,106 @@
+"""Who holds whom: the server's picture of the federation, without I/O."""
+
+from __future__ import annotations
+
+from .messages import Answer
+
+
+class Refused(Exception):
+    """A node, or a federation, that this run cannot work with; the text is the reason."""
+
+
+class Roster:
+    """The clients that nodes have claimed, in the order in which they claimed them.
+
+    A client belongs to the first claimant that answers. A node that missed a deadline is
+    *silent*; it keeps its claim, and is asked again, but another node's claim goes before it.
+    Thus a site that was killed and started again under a new node id takes its clients back, and
+    a second claimant of a client whose holder is well changes nothing.
+    """
+
+    def __init__(self, version: str, plan_hash: str):
+        self.version = version
+        self.plan_hash = plan_hash
+        self.federation: int | None = None
+        self.dim: int | None = None
+        self.refused: dict[int, str] = {}
+        self._claims: dict[int, list[int]] = {}
+        self._silent: set[int] = set()
+
+    def admit(self, node: int, answer: Answer) -> None:
+        """Takes a node's claims, or raises [`Refused`] with the reason."""
+        reason = self._objection(answer)
+        if reason is not None:
+            self.refused[node] = reason
+            raise Refused(reason)
+        self.refused.pop(node, None)
+        self.federation, self.dim = answer.federation, answer.dim
+        for client in answer.clients.tolist():
+            self._claims.setdefault(client, []).append(node)
+
+    def _objection(self, answer: Answer) -> str | None:
+        if answer.version != self.version:
+            return f"it runs fedback {answer.version}, the server {self.version}"
+        if answer.plan_hash != self.plan_hash:
+            return (
+                f"its plan is {answer.plan_hash[:12]}, the server's {self.plan_hash[:12]}: "
+                "the spec, an override or the data file differs"
+            )
+        if self.federation not in (None, answer.federation) or self.dim not in (None, answer.dim):
+            return (
+                f"it has {answer.federation} clients in {answer.dim} coordinates, the others "
+                f"{self.federation} in {self.dim}"
+            )
+        return None
+
+    def drop(self, node: int) -> None:
+        """Forgets a node."""
+        self.refused.pop(node, None)
+        self._silent.discard(node)
+        for claimants in self._claims.values():
+            if node in claimants:
+                claimants.remove(node)
+
+    def missed(self, node: int) -> None:
+        """The node did not answer in time."""
+        self._silent.add(node)
+
+    def heard(self, node: int) -> None:
+        """The node answered."""
+        self._silent.discard(node)
+
+    def holder(self, client: int) -> int | None:
+        """The node to ask for a client's work."""
+        claimants = self._claims.get(client, [])
+        return next((node for node in claimants if node not in self._silent), None) or next(
+            iter(claimants), None
+        )
+
+    def sure(self, client: int) -> bool:
+        """Whether a client has a holder that is not silent."""
+        return any(node not in self._silent for node in self._claims.get(client, []))
+
+    def missing(self) -> list[int] | None:
+        """The clients nobody holds; `None` while nobody has said how many there are."""
+        if self.federation is None:
+            return None
+        return [client for client in range(self.federation) if not self._claims.get(client)]
+
+    def twice(self) -> dict[int, list[int]]:
+        """The clients that several nodes hold, with the nodes."""
+        return {client: list(nodes) for client, nodes in self._claims.items() if len(nodes) > 1}
+
+    def held(self) -> dict[int, list[int]]:
+        """The clients each node holds."""
+        held: dict[int, list[int]] = {}
+        for client in sorted(self._claims):
+            for node in self._claims[client]:
+                held.setdefault(node, []).append(client)
+        return held
+
+
+def listed(clients: list[int], most: int = 8) -> str:
+    """Clients for a message: the first few, and how many more."""
+    text = ", ".join(str(client) for client in clients[:most])
+    more = len(clients) - most
+    return text if more <= 0 else f"{text} and {more} more"

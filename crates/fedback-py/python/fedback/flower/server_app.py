@@ -1,0 +1,61 @@
+"""The ServerApp: fedback's own loop over rounds, with Flower in between."""
+
+from __future__ import annotations
+
+import json
+import time
+from logging import getLogger
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+import fedback
+
+from . import census
+from .settings import RunSettings, values
+from .transport import Transport
+
+logger = getLogger("flwr.fedback")
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Runs, or resumes, the spec of the run config."""
+    try:
+        federate(grid, RunSettings.read(context.run_config))
+    except Exception as error:
+        # One line that says it, before Flower's traceback.
+        logger.error("fedback: %s", error)
+        raise
+
+
+def federate(grid: Grid, settings: RunSettings):
+    """The run, recorded in the store; its result."""
+    started = time.monotonic()
+    spec = fedback.Spec(settings.spec).set(values(settings.set))
+    transport = Transport(grid, fedback.__version__, settings.wait, settings.deadline)
+    if census.needed(spec):
+        transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait)
+        spec = transport.gathered.complete(spec)
+    run = fedback.federate(
+        spec,
+        transport,
+        store=settings.store,
+        resume=settings.resume,
+        minimum=settings.minimum,
+        attempts=settings.attempts,
+    )
+    if settings.json is not None:
+        Path(settings.json).write_text(json.dumps(run.to_dict()))
+    seconds = time.monotonic() - started
+    where = "recorded nowhere" if settings.store is None else f"run {run.id} in {settings.store}"
+    logger.info("fedback: done, %s", where)
+    logger.info(
+        "fedback: %.2f s, of which %.2f s in Flower and at the sites, %.3f s here",
+        seconds,
+        transport.seconds_waiting,
+        seconds - transport.seconds_waiting,
+    )
+    return run

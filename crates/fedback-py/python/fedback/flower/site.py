@@ -1,0 +1,84 @@
+"""The site behind a node: which clients it holds, and their work."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import fedback
+
+from .census import Gathered
+from .settings import BadSetting, NodeSettings, values
+
+
+def load(settings: NodeSettings, gathered: Gathered | None = None):
+    """The site, and the clients it holds. Kept while the process lives and the spec's file stays
+    as it is: a simulated node is called many times in one process, a deployed one once."""
+    if gathered is not None:
+        own = tables(settings)
+        clients = tuple(own.sums()[0].tolist())
+        spec = gathered.complete(fedback.Spec(settings.spec).set(values(settings.set)))
+        return fedback.Site(spec, clients=clients, tables=own), clients
+    return build(settings, changed(settings.spec, "spec"))
+
+
+def tables(settings: NodeSettings) -> fedback.Tables:
+    """The tables of the clients that the node holds."""
+    if settings.data is None:
+        raise BadSetting(
+            'node config: data is missing; rows lie at sites here: data="/path/rows.csv"'
+        )
+    if settings.clients is None:
+        raise BadSetting('node config: clients is missing; whose rows are these? clients="0,3"')
+    files = {client: settings.data.replace("{client}", str(client)) for client in settings.clients}
+    stamps = tuple(changed(path, "data") for path in files.values())
+    return read(settings, tuple(files.items()), stamps)
+
+
+@lru_cache(maxsize=64)
+def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
+    """The same, from the files."""
+    return fedback.Tables(settings.spec, dict(files), set=values(settings.set))
+
+
+def changed(path: str, what: str) -> int:
+    """When a file was changed."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        raise BadSetting(f"{what} {path} is not there, or cannot be read, at this node") from None
+
+
+@lru_cache(maxsize=64)
+def build(settings: NodeSettings, _changed: int):
+    """The same, from the spec."""
+    options = {"set": values(settings.set)}
+    if settings.observe is not None:
+        options["observe"] = function(settings.observe)
+    if settings.clients is not None:
+        site = fedback.Site(settings.spec, clients=list(settings.clients), **options)
+        return site, tuple(settings.clients)
+    site = fedback.Site(settings.spec, **options)
+    place, count = settings.partition
+    return site, tuple(client for client in site.clients if client % count == place)
+
+
+def function(name: str):
+    """The function `module:function` or `/path/file.py:function`."""
+    place, _, attribute = name.rpartition(":")
+    if not place:
+        raise BadSetting(f"node config: observe is {name!r}; give module:function")
+    if place.endswith(".py"):
+        found = importlib.util.spec_from_file_location(Path(place).stem, place)
+        if not Path(place).is_file():
+            raise BadSetting(f"node config: observe names {place}, which is not there")
+        module = importlib.util.module_from_spec(found)
+        found.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    if not callable(getattr(module, attribute, None)):
+        raise BadSetting(f"node config: {place} has no function {attribute}")
+    return getattr(module, attribute)

@@ -1,0 +1,336 @@
+"""The transport: fedback's server talks through Flower's grid.
+
+The loop over rounds is the compiled package's. It calls [`Transport.ask`] with a round's order and
+[`Transport.next`] until it has what it needs. A node gets one message a round, with all of the work
+asked of it. Flower's own strategies are not used: they sample without a seed and normalise weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from logging import getLogger
+
+import numpy as np
+from flwr.app import Message, MessageType
+
+from .census import Gathered
+from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
+from .roster import Refused, Roster, listed
+
+logger = getLogger("flwr.fedback")
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
+"""Seconds between two looks for replies; the pause grows while none come."""
+
+GRACE = 3.0
+"""Seconds that nodes still have to answer whom they hold once every client is held."""
+
+LOOK_AGAIN = 1.0
+"""Seconds between two looks for nodes, while one is waited for."""
+
+EXTRA_LIFE = 5.0
+"""Seconds that a message outlives the wait for its reply, for clocks that differ a little."""
+
+
+@dataclass
+class Sent:
+    """A message on its way: to whom, for which call of `ask` (`None`: a question), for which
+    pairs."""
+
+    node: int
+    ask: int | None = None
+    round: int | None = None
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def clients(self) -> list[int]:
+        """The clients asked for."""
+        return sorted({client for _, client in self.pairs})
+
+
+class Transport:
+    """What `fedback.federate` drives.
+
+    `seconds_waiting` is the time spent here, in Flower and in waiting for sites; the rest of a
+    run's time is fedback's own.
+    """
+
+    def __init__(self, grid, version: str, wait: float = 120.0, deadline: float = 600.0):
+        self._grid = grid
+        self._version = version
+        self._wait = wait
+        self._deadline = deadline
+        self._roster: Roster | None = None
+        self._nodes: dict[int, tuple[str, str]] = {}
+        self._sent: dict[str, Sent] = {}
+        self._events: deque = deque()
+        self._order = None
+        self._ask = 0
+        self._parked: set[int] = set()
+        self._lost: set[int] = set()
+        self._patient: set[int] = set()
+        self._due = self._looked = 0.0
+        self._pause = SHORTEST_PAUSE
+        self.seconds_waiting = 0.0
+        #: What a census came to, which travels with every question and order.
+        self.gathered: Gathered | None = None
+
+    # What the compiled package calls.
+
+    def ask(self, order) -> None:
+        """Sends a round's order to the nodes that hold its clients.
+
+        A client that no node holds is absent at once. When a round is asked again, clients that
+        were lost in this round are waited for: their node may be slow, or come back.
+        """
+        started = time.monotonic()
+        if self._roster is None:
+            self._roster = Roster(self._version, order.plan_hash)
+            self._gather()
+        again = self._order is not None and self._order.round == order.round
+        clients = set(order.clients.tolist())
+        self._order = order
+        self._ask += 1
+        self._events.clear()
+        self._due = time.monotonic() + self._deadline
+        self._look()
+        self._collect()
+        unsure = {client for client in clients if not self._roster.sure(client)}
+        self._patient = unsure - self._lost if again else set()
+        self._lost = self._lost if again else unsure
+        self._parked = set(range(len(order.clients)))
+        self._dispatch()
+        self.seconds_waiting += time.monotonic() - started
+
+    def next(self):
+        """Waits for the next thing to happen: an update, an absence, the deadline. Where nothing
+        is on its way any more, the deadline comes at once."""
+        started = time.monotonic()
+        event = self._next()
+        self.seconds_waiting += time.monotonic() - started
+        return event
+
+    def refused(self, repetition: int, client: int, reason: str) -> None:
+        """The server has refused an update."""
+        logger.warning("refused: client %d, repetition %d: %s", client, repetition, reason)
+
+    # Messages out.
+
+    def _dispatch(self) -> None:
+        """Sends what is parked to those who can do it now. What remains waits for nodes that have
+        just come to say whom they hold, or for a node to come back."""
+        if self._patient and time.monotonic() > self._looked + LOOK_AGAIN:
+            self._look()
+        asked = bool(self._questions())
+        work: dict[int, list[int]] = {}
+        absent = set()
+        for place in sorted(self._parked):
+            client = int(self._order.clients[place])
+            if not self._roster.sure(client) and (asked or client in self._patient):
+                continue
+            node = self._roster.holder(client)
+            if node is None:
+                absent.add(client)
+            else:
+                work.setdefault(node, []).append(place)
+            self._parked.discard(place)
+        for node, places in work.items():
+            self._send_order(node, np.array(places))
+        self._events.extend(("absent", client, "no node holds it") for client in sorted(absent))
+
+    def _send_order(self, node: int, places: np.ndarray) -> None:
+        order = self._order
+        # Client after client within a repetition is what sites compute fastest.
+        places = places[np.lexsort((order.clients[places], order.repetitions[places]))]
+        repetitions, clients = order.repetitions[places], order.clients[places]
+        content = Order(
+            version=self._version,
+            plan_hash=order.plan_hash,
+            round=order.round,
+            step=order.step,
+            stream_key=np.array([order.seed], dtype=np.uint64),
+            theta=order.thetas,
+            repetitions=repetitions,
+            clients=clients,
+            **self._counted(),
+        )
+        pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
+        sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
+        # What comes too late for this ask may be in time for the next.
+        if not self._send(content, MessageType.TRAIN, sent, 2 * self._deadline):
+            self._absent(sent, "Flower did not take the message")
+
+    def _counted(self) -> dict:
+        if self.gathered is None:
+            return {}
+        sums = self.gathered.sums if len(self.gathered.sums) else None
+        return {"rows": self.gathered.rows, "sums": sums}
+
+    def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
+        message = Message(
+            encode(content),
+            dst_node_id=sent.node,
+            message_type=kind,
+            ttl=patience + EXTRA_LIFE,
+            group_id="" if sent.round is None else str(sent.round),
+        )
+        taken = [identity for identity in self._grid.push_messages([message]) if identity]
+        for identity in taken:
+            self._sent[identity] = sent
+        return bool(taken)
+
+    # Nodes that come and go.
+
+    def _gather(self) -> None:
+        """The query round: waits until every client has a node, or says why not."""
+        until = time.monotonic() + self._wait
+        complete = None
+        while True:
+            self._look()
+            self._collect()
+            missing, asked = self._roster.missing(), self._questions()
+            for client, nodes in self._roster.twice().items():
+                raise Refused(
+                    f"client {client} is held twice: by {' and by '.join(map(self._name, nodes))}"
+                )
+            late = time.monotonic() >= until
+            if missing == []:
+                # A node that is asked and silent may be dead, and Flower not know it yet.
+                complete = complete or time.monotonic()
+                if not asked or late or time.monotonic() > complete + GRACE:
+                    break
+                self._rest()
+                continue
+            # A refused node will not change its mind; who is missing is most likely its clients.
+            if late or (self._roster.refused and not asked):
+                raise Refused(self._shortage(missing, late))
+            self._rest()
+        for node, clients in sorted(self._roster.held().items()):
+            logger.info("%s holds client %s", self._name(node), listed(clients))
+
+    def _shortage(self, missing: list[int] | None, late: bool) -> str:
+        who = "every client" if missing is None else f"client {listed(missing)}"
+        text = f"{who}: held by no node" + (f" (waited {self._wait:g} s)" if late else "")
+        for node, reason in sorted(self._roster.refused.items()):
+            text += f"; {self._name(node)} was refused: {reason}"
+        for node in self._questions():
+            text += f"; {self._name(node)} has not answered"
+        return text
+
+    def _look(self) -> None:
+        """Notices nodes that have come or gone; a node that was started again counts as both."""
+        self._looked = time.monotonic()
+        nodes = {
+            info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()
+        }
+        for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
+            logger.info("%s is gone", self._name(node))
+            del self._nodes[node]
+            self._roster.drop(node)
+            for identity in [i for i, sent in self._sent.items() if sent == Sent(node)]:
+                del self._sent[identity]
+        for node in [node for node in nodes if node not in self._nodes]:
+            self._nodes[node] = nodes[node]
+            question = Question(
+                version=self._version, plan_hash=self._roster.plan_hash, **self._counted()
+            )
+            self._send(question, MessageType.QUERY, Sent(node), self._wait)
+
+    def _questions(self) -> list[int]:
+        """The nodes that have a question to answer."""
+        return [sent.node for sent in self._sent.values() if sent.ask is None]
+
+    def _name(self, node: int) -> str:
+        name = self._nodes.get(node, ("", ""))[1]
+        return f"node {node} ({name})" if name else f"node {node}"
+
+    # Messages in.
+
+    def _next(self):
+        while not self._events:
+            waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
+            if not waiting and not self._parked:
+                return ("deadline",)
+            self._collect()
+            self._dispatch()
+            if self._events:
+                break
+            if time.monotonic() >= self._due:
+                for sent in waiting:
+                    logger.warning("round %d: %s is late", sent.round, self._name(sent.node))
+                    self._roster.missed(sent.node)
+                return ("deadline",)
+            self._rest()
+        return self._events.popleft()
+
+    def _rest(self) -> None:
+        time.sleep(self._pause)
+        self._pause = min(1.5 * self._pause, LONGEST_PAUSE)
+
+    def _collect(self) -> None:
+        """Takes the replies that have come."""
+        if not self._sent:
+            return
+        for reply in self._grid.pull_messages(list(self._sent)):
+            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
+            if sent is not None:
+                self._pause = SHORTEST_PAUSE
+                self._take(sent, reply)
+
+    def _take(self, sent: Sent, reply: Message) -> None:
+        if reply.has_error():
+            return self._failed(sent, f"Flower: {reply.error.reason or reply.error.code}")
+        self._roster.heard(sent.node)
+        wanted = Answer if sent.ask is None else Update
+        try:
+            message = decode(reply.content, wanted, Refusal)
+            if isinstance(message, Refusal):
+                return self._failed(sent, message.reason)
+            if isinstance(message, Answer):
+                return self._admit(sent.node, message)
+            self._take_update(sent, message)
+        except (BadMessage, Refused) as reason:
+            self._failed(sent, str(reason))
+
+    def _admit(self, node: int, answer: Answer) -> None:
+        self._roster.admit(node, answer)
+        taken = [
+            client for client in answer.clients.tolist() if self._roster.holder(client) != node
+        ]
+        if taken:
+            logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
+
+    def _take_update(self, sent: Sent, update: Update) -> None:
+        if update.version != self._version or update.plan_hash != self._roster.plan_hash:
+            raise BadMessage("update: of another version or plan")
+        pairs = list(zip(update.repetitions.tolist(), update.clients.tolist()))
+        if update.round != sent.round or not set(pairs) <= set(sent.pairs):
+            raise BadMessage("update: not what was asked for")
+        if update.round == self._order.round:
+            self._unpark(set(pairs))
+        for (repetition, client), delta in zip(pairs, update.delta):
+            self._events.append(("update", update.round, repetition, client, delta))
+        rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
+        if rest:
+            self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")
+
+    def _unpark(self, pairs: set[tuple[int, int]]) -> None:
+        """A late update has come for work that was to be asked of somebody else."""
+        order = self._order
+        places = zip(order.repetitions.tolist(), order.clients.tolist())
+        self._parked -= {place for place, pair in enumerate(places) if pair in pairs}
+
+    def _failed(self, sent: Sent, reason: str) -> None:
+        logger.warning("%s: %s", self._name(sent.node), reason)
+        if sent.ask is None:
+            self._roster.refused.setdefault(sent.node, reason)
+        else:
+            self._absent(sent, reason)
+
+    def _absent(self, sent: Sent, reason: str) -> None:
+        """The clients of a message will not answer; news of an earlier ask are no news."""
+        if sent.ask == self._ask:
+            reason = f"{self._name(sent.node)}: {reason}"
+            self._events.extend(("absent", client, reason) for client in sent.clients)

@@ -1,0 +1,97 @@
+//! Specs on their way in: JSON text of Python's dictionaries, or TOML files.
+
+use std::path::PathBuf;
+
+use fedback_lab::error::Error;
+use fedback_lab::experiment::Experiment;
+use fedback_lab::plan::{Built, Plan};
+use fedback_lab::spec::Document as Inner;
+use pyo3::prelude::*;
+
+use crate::error::{InputError, raise};
+
+/// A spec as the library reads it.
+#[pyclass(frozen)]
+#[derive(Clone)]
+pub struct Document(pub Inner);
+
+#[pymethods]
+impl Document {
+    /// A spec from JSON text; relative paths start in `directory`.
+    #[new]
+    fn new(json: &str, origin: &str, directory: PathBuf) -> PyResult<Self> {
+        let fail = |error: serde_json::Error| InputError::new_err(format!("{origin}: {error}"));
+        let table: toml::Table = serde_json::from_str(json).map_err(fail)?;
+        Ok(Document(Inner::of(table, origin, directory)))
+    }
+
+    /// A spec file.
+    #[staticmethod]
+    fn read(path: PathBuf) -> PyResult<Self> {
+        Inner::read(&path).map(Document).map_err(raise)
+    }
+
+    /// TOML text.
+    #[staticmethod]
+    fn parse(text: &str, origin: &str) -> PyResult<Self> {
+        Inner::parse(text, origin).map(Document).map_err(raise)
+    }
+
+    /// The same with `path.to.key=value` set.
+    fn set(&self, assignments: Vec<String>) -> PyResult<Self> {
+        let mut inner = self.0.clone();
+        assignments.iter().try_for_each(|assignment| inner.set(assignment)).map_err(raise)?;
+        Ok(Document(inner))
+    }
+
+    #[getter]
+    fn json(&self) -> String {
+        serde_json::to_string(self.0.table()).unwrap_or_default()
+    }
+
+    #[getter]
+    fn toml(&self) -> String {
+        toml::to_string(self.0.table()).unwrap_or_default()
+    }
+
+    #[getter]
+    fn directory(&self) -> PathBuf {
+        self.0.directory.clone()
+    }
+
+    #[getter]
+    fn origin(&self) -> String {
+        self.0.origin.clone()
+    }
+
+    /// What a run would have to do with, without anything being run: (N, d, hash, swept).
+    fn shape(&self, py: Python<'_>) -> PyResult<(usize, usize, String, bool)> {
+        let (plans, swept) = py.detach(|| self.plans()).map_err(raise)?;
+        let plan = &plans[0];
+        Ok((plan.clients(), plan.dim, plan.hash.clone(), swept))
+    }
+}
+
+impl Document {
+    /// The plans of a problem that is built in.
+    pub fn experiment(&self) -> Result<Experiment, Error> {
+        Experiment::new(&self.0)
+    }
+
+    /// The only plan of a problem that is built in.
+    pub fn only(&self) -> Result<Plan, Error> {
+        let mut plans = self.experiment()?.plans;
+        match (plans.pop(), plans.is_empty()) {
+            (Some(plan), true) => Ok(plan),
+            _ => Err(Error::input(&self.0.origin, "has a sweep; name one of its points")),
+        }
+    }
+
+    /// The plans of whatever problem, and whether they are points of a sweep.
+    pub fn plans(&self) -> Result<(Vec<Built>, bool), Error> {
+        let points = self.0.points()?;
+        let swept = points.iter().any(|point| !point.set.is_empty());
+        let plan = |point| Built::new(point, &self.0.directory, &self.0.origin);
+        Ok((points.into_iter().map(plan).collect::<Result<_, _>>()?, swept))
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs whose clients are real: the library's loop, with a transport that is a Python object.
+//!
+//! `python/fedback/_transport.py` translates between the two: orders and arrivals as Python sees them, and
+//! as they are here.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::Round;
+use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
+use fedback_engine::server::Refusal;
+use fedback_lab::custom::Custom;
+use fedback_lab::error::Error;
+use fedback_lab::event::Ending;
+use fedback_lab::experiment::{begin, reopen, run_live};
+use fedback_lab::measure::WithoutData;
+use fedback_lab::plan::Built;
+use fedback_lab::runner::{LiveRun, Resume, Runnable};
+use fedback_lab::store::{RunId, RunState, Store};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::custom::{Functions, Parts};
+use crate::document::Document;
+use crate::error::raise;
+use crate::numbers::{floats, pack, to_floats};
+use crate::outcome::Outcome;
+use crate::run::{Listener, misfit};
+use crate::supervise::supervise;
+
+/// Runs a spec with clients that `transport` reaches; goes on with the run `resume` where that is said.
+#[pyfunction]
+#[pyo3(signature = (document, transport, *, store, resume, minimum, attempts, progress, draw, loss))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+pub fn federate(
+    py: Python<'_>,
+    document: &Document,
+    transport: Py<PyAny>,
+    store: Option<PathBuf>,
+    resume: Option<i64>,
+    minimum: usize,
+    attempts: u32,
+    progress: Option<Py<PyAny>>,
+    draw: Option<Py<PyAny>>,
+    loss: Option<Py<PyAny>>,
+) -> PyResult<Outcome> {
+    if minimum == 0 {
+        return Err(misfit("minimum", "found 0; allowed: 1 or more"));
+    }
+    let prepare = || prepare(document, store.as_deref(), resume);
+    let (plan, id, from) = match py.detach(prepare).map_err(raise)? {
+        Prepared::Ready(ready) => *ready,
+        Prepared::Ended(outcome) => return Ok(*outcome),
+    };
+    let functions = Functions::new(py, draw, loss)?;
+    let messages = py.import("fedback._transport")?.unbind();
+    let link = Link {
+        transport,
+        messages,
+        hash: plan.hash.clone(),
+        dim: plan.dim,
+        raised: Mutex::new(None),
+    };
+    let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
+    let records = from.as_ref().map(|from| from.records.clone()).unwrap_or_default();
+    let (rounds, name) = (plan.spec.rounds.0, plan.spec.name.clone());
+    let tick = |py: Python<'_>| match &progress {
+        Some(progress) => {
+            progress.call1(py, (&name, round.load(Ordering::Relaxed), rounds)).map(|_| ())
+        }
+        None => Ok(()),
+    };
+    let made = supervise(py, &stop, tick, || {
+        let mut listener = Listener { records, round: &round };
+        let store = store.as_deref().map(Store::open).transpose()?;
+        let mut calling = &link;
+        let settings = Settings { minimum, attempts };
+        let mut live = |judge: &dyn fedback_lab::measure::Judge| {
+            let live = LiveRun { plan: &plan, judge, transport: &mut calling, settings };
+            run_live(live, store.as_ref().zip(id), from.clone(), &mut listener, &stop)
+        };
+        let outcome = match &plan {
+            Built::Whole(plan) => live(&*plan.judge()),
+            Built::Custom(custom) if functions.check(&plan).is_ok() => {
+                let custom = Custom::new(custom.clone(), Parts::new(custom, &functions));
+                live(&*custom.judge())
+            }
+            Built::Custom(_) => live(&WithoutData),
+        };
+        outcome.map(|outcome| (outcome, listener.records))
+    });
+    if let Some(error) = link.raised() {
+        return Err(error);
+    }
+    let (inner, records) = made?.map_err(raise)?;
+    match &inner.ending {
+        Ending::Interrupted => return Err(PyKeyboardInterrupt::new_err("interrupted")),
+        Ending::Failed(why) if inner.failed.is_empty() => {
+            return Err(raise(Error::Failed(why.clone())));
+        }
+        _ => {}
+    }
+    let exact = py.detach(|| plan.whole().and_then(|plan| fedback_lab::exact::exact(plan).ok()));
+    Ok(Outcome { inner, records, exact, id: id.map(|id| id.0) })
+}
+
+enum Prepared {
+    Ready(Box<(Built, Option<RunId>, Option<Resume>)>),
+    /// The run that was to be resumed has ended.
+    Ended(Box<Outcome>),
+}
+
+fn prepare(
+    document: &Document,
+    store: Option<&std::path::Path>,
+    resume: Option<i64>,
+) -> Result<Prepared, Error> {
+    let origin = &document.0.origin;
+    let (mut plans, _) = document.plans()?;
+    let (Some(plan), true) = (plans.pop(), plans.is_empty()) else {
+        return Err(Error::input(origin, "has a sweep; a federation runs one point at a time"));
+    };
+    let store = store.map(Store::open).transpose()?;
+    let Some(number) = resume else {
+        let id = store.as_ref().map(|store| begin(store, &plan)).transpose()?;
+        return Ok(Prepared::Ready(Box::new((plan, id, None))));
+    };
+    let Some(store) = store else {
+        return Err(Error::input("resume", "needs the store that has the run"));
+    };
+    let id = RunId(number);
+    let reopened = reopen(&store, id)?;
+    if reopened.plan.hash != plan.hash {
+        let why = format!("run {number} is of another plan than {origin}: its spec or data differ");
+        return Err(Error::input("resume", why));
+    }
+    let round = reopened.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round);
+    if reopened.stored.state == RunState::Done {
+        let mut inner = reopened.outcome();
+        inner.resumed_from = Some(round);
+        let (exact, records) = (reopened.exact(), reopened.stored.records);
+        let outcome = Outcome { inner, records, exact, id: Some(number) };
+        return Ok(Prepared::Ended(Box::new(outcome)));
+    }
+    let from = reopened.resume();
+    Ok(Prepared::Ready(Box::new((reopened.plan, Some(id), from))))
+}
+
+/// A Python transport as the library calls it.
+struct Link {
+    transport: Py<PyAny>,
+    messages: Py<PyModule>,
+    hash: String,
+    dim: usize,
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Link {
+    fn raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Calls Python; an exception ends the run and is raised where it was started.
+    fn call<T>(&self, call: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, TransportError> {
+        Python::attach(|py| {
+            call(py).map_err(|error| {
+                let stopped = error.is_instance_of::<PyKeyboardInterrupt>(py);
+                let reason = error.to_string();
+                let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+                raised.get_or_insert(error);
+                if stopped { TransportError::Interrupted } else { TransportError::Broken(reason) }
+            })
+        })
+    }
+}
+
+impl Transport for &Link {
+    fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
+        self.call(|py| {
+            let asked = || order.asked.iter();
+            let repetitions = asked().map(|asked| asked.repetition as u32);
+            let clients = asked().map(|asked| asked.client.0);
+            let arguments = (
+                &self.transport,
+                (order.round.0, order.first_step.0, order.seed.0),
+                (&self.hash, order.again, self.dim),
+                floats(py, order.thetas.iter().copied()),
+                pack(py, repetitions, u32::to_le_bytes),
+                pack(py, clients, u32::to_le_bytes),
+            );
+            self.messages.bind(py).getattr("ask")?.call1(arguments)?;
+            Ok(())
+        })
+    }
+
+    fn next(&mut self) -> Result<Arrival, TransportError> {
+        self.call(|py| {
+            let came = self.messages.bind(py).getattr("arrival")?.call1((&self.transport,))?;
+            let came = came.cast_into::<PyTuple>()?;
+            Ok(match came.len() {
+                4 => {
+                    let (round, repetition, client, delta): (u64, u64, u32, Bound<'_, PyBytes>) =
+                        came.extract()?;
+                    let client = ClientId(client);
+                    let sender = Sender { round: Round(round), repetition, client };
+                    Arrival::Update { sender, delta: to_floats(delta.as_bytes())? }
+                }
+                2 => {
+                    let (client, reason): (u32, String) = came.extract()?;
+                    Arrival::Absent { client: ClientId(client), reason }
+                }
+                _ => Arrival::Deadline,
+            })
+        })
+    }
+
+    fn refused(&mut self, sender: Sender, reason: &Refusal) {
+        // What goes wrong in telling is raised at the end, like everything else.
+        let _ = self.call(|py| {
+            let arguments = (sender.repetition, sender.client.0, reason.to_string());
+            self.transport.call_method1(py, "refused", arguments).map(|_| ())
+        });
+    }
+}

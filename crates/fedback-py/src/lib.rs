@@ -1,0 +1,47 @@
+//! The Python package's compiled half: thin functions over the library, results as JSON text and
+//! NumPy arrays. `python/fedback` is what users see.
+
+mod custom;
+mod document;
+mod error;
+mod federate;
+mod fit;
+mod numbers;
+mod outcome;
+mod question;
+mod run;
+mod site;
+mod store;
+mod supervise;
+mod tables;
+
+use pyo3::prelude::*;
+
+/// The compiled half of fedback.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("STREAM_FORMAT", fedback_core::stream::STREAM_FORMAT)?;
+    module.add("InputError", py.get_type::<error::InputError>())?;
+    module.add("RunError", py.get_type::<error::RunError>())?;
+    module.add_class::<document::Document>()?;
+    module.add_class::<outcome::Outcome>()?;
+    module.add_class::<site::Site>()?;
+    module.add_class::<tables::SiteTables>()?;
+    module.add_function(wrap_pyfunction!(tables::census_mean, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::census_sd, module)?)?;
+    module.add_function(wrap_pyfunction!(run::run, module)?)?;
+    module.add_function(wrap_pyfunction!(run::resume, module)?)?;
+    module.add_function(wrap_pyfunction!(run::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(federate::federate, module)?)?;
+    module.add_function(wrap_pyfunction!(question::exact, module)?)?;
+    module.add_function(wrap_pyfunction!(question::solve, module)?)?;
+    module.add_function(wrap_pyfunction!(question::bounds, module)?)?;
+    module.add_function(wrap_pyfunction!(question::check, module)?)?;
+    module.add_function(wrap_pyfunction!(question::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(store::runs, module)?)?;
+    module.add_function(wrap_pyfunction!(store::load, module)?)?;
+    Ok(())
+}

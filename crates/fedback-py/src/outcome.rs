@@ -1,0 +1,145 @@
+//! What a run leaves, as arrays.
+
+use fedback_lab::chart::{self, Pair, label_of};
+use fedback_lab::event::Ending;
+use fedback_lab::measure::Measurement;
+use fedback_lab::outcome::Outcome as Inner;
+use fedback_lab::store::Record;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::InputError;
+use crate::numbers::{floats, pack};
+
+/// What a run, or exact expectations, left.
+#[pyclass(frozen)]
+pub struct Outcome {
+    pub inner: Inner,
+    pub records: Vec<Record>,
+    pub exact: Option<Inner>,
+    pub id: Option<i64>,
+}
+
+#[pymethods]
+impl Outcome {
+    /// The object of the command's JSON contract, as text.
+    #[getter]
+    fn json(&self) -> String {
+        self.inner.to_json().to_string()
+    }
+
+    /// What a sweep set to get here, as JSON text.
+    #[getter]
+    fn set(&self) -> String {
+        serde_json::Value::Object(self.inner.set.clone()).to_string()
+    }
+
+    #[getter]
+    fn label(&self) -> String {
+        label_of(&self.inner.name, &self.inner.set)
+    }
+
+    #[getter]
+    fn id(&self) -> Option<i64> {
+        self.id
+    }
+
+    /// "done", "interrupted", or why it failed.
+    #[getter]
+    fn ending(&self) -> String {
+        match &self.inner.ending {
+            Ending::Done => "done".into(),
+            Ending::Interrupted => "interrupted".into(),
+            Ending::Failed(why) => why.clone(),
+        }
+    }
+
+    /// The measurements, by name; client risks are numbered.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        let name = |column: &Measurement| match column {
+            Measurement::ClientRisk(client) => format!("client_risk[{client}]"),
+            other => other.name().to_string(),
+        };
+        self.inner.curve.columns.iter().map(name).collect()
+    }
+
+    /// Rounds closed at every record.
+    #[getter]
+    fn rounds<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        pack(py, self.inner.curve.points.iter().map(|point| point.round), u64::to_le_bytes)
+    }
+
+    /// Local steps made by then.
+    #[getter]
+    fn steps<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        pack(py, self.inner.curve.points.iter().map(|point| point.step), u64::to_le_bytes)
+    }
+
+    /// Means over repetitions of a measurement, and their standard deviations.
+    fn statistic<'py>(
+        &self,
+        py: Python<'py>,
+        column: usize,
+    ) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let values = || self.inner.curve.points.iter().map(|point| point.values[column]);
+        (
+            floats(py, values().map(|value| value.mean)),
+            floats(py, values().map(|value| value.sd.unwrap_or(f64::NAN))),
+        )
+    }
+
+    /// A measurement of every repetition: records × repetitions. Nothing for exact expectations.
+    fn values<'py>(&self, py: Python<'py>, column: usize) -> Bound<'py, PyBytes> {
+        let repetitions = self.inner.repetitions as usize;
+        let records = self.records.iter();
+        let values =
+            records.flat_map(|record| &record.values[column * repetitions..][..repetitions]);
+        floats(py, values.copied())
+    }
+
+    /// The last θ of every repetition: repetitions × d; NaN where it failed.
+    #[getter]
+    fn final_theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let failed = |n: usize| self.inner.failed.iter().any(|(number, _)| *number == n as u64);
+        let thetas = self.inner.final_theta.iter().flatten().enumerate();
+        let numbers = thetas.flat_map(|(n, theta)| {
+            let lost = failed(n);
+            theta.iter().map(move |t| if lost { f64::NAN } else { *t })
+        });
+        floats(py, numbers)
+    }
+
+    /// The exact curve of the same plan, where mathematics allows.
+    #[getter]
+    fn exact(&self) -> Option<Outcome> {
+        let inner = self.exact.clone()?;
+        Some(Outcome { inner, records: Vec::new(), exact: None, id: None })
+    }
+
+    /// The figure of the command, as SVG.
+    fn svg(&self) -> PyResult<String> {
+        svg("", &[self])
+    }
+}
+
+/// One figure of several outcomes.
+pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
+    let inner: Vec<&Inner> = outcomes.iter().map(|outcome| &outcome.inner).collect();
+    let measurement = chart::main_measurement(&inner)
+        .ok_or_else(|| InputError::new_err("nothing was measured that could be drawn"))?;
+    let pairs: Vec<Pair<'_>> = outcomes
+        .iter()
+        .map(|outcome| {
+            let simulated = outcome.inner.final_theta.is_some();
+            Pair {
+                label: outcome.label(),
+                run: simulated.then_some(&outcome.inner),
+                exact: if simulated { outcome.exact.as_ref() } else { Some(&outcome.inner) },
+            }
+        })
+        .collect();
+    let title = if title.is_empty() { &inner[0].name } else { title };
+    let subtitle = "band: two standard errors of the mean; dashes: exact";
+    Ok(chart::chart(title, subtitle, measurement, &pairs).to_svg())
+}

@@ -1,0 +1,192 @@
+//! `exact`, `solve`, `bounds`, `check` and `plan`: answers as JSON text, with their pictures.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use fedback_lab::advice::{Advice, Question, latency, planned_spec};
+use fedback_lab::bounds::{Guarantees, Overrides};
+use fedback_lab::chart::label_of;
+use fedback_lab::check::{Check, Curve, figure};
+use fedback_lab::error::Error;
+use fedback_lab::event::{Event, Sink};
+use fedback_lab::exact::exact as exact_of;
+use fedback_lab::plan::Plan;
+use fedback_lab::solution::Solution;
+use fedback_lab::spec::SchemeName;
+use fedback_theory::planner::Prices;
+use pyo3::prelude::*;
+
+use crate::document::Document;
+use crate::error::{raise, wrong};
+use crate::outcome::Outcome;
+use crate::run::misfit;
+use crate::supervise::supervise;
+
+/// An answer to every point: what a sweep set, and the object of the JSON contract.
+type Answers = Vec<(String, String)>;
+
+fn answers(
+    py: Python<'_>,
+    document: &Document,
+    answer: impl Fn(&Plan) -> Result<serde_json::Value, Error> + Sync,
+) -> PyResult<Answers> {
+    let work = || -> Result<Answers, Error> {
+        let experiment = document.experiment()?;
+        let one = |plan: &Plan| {
+            let set = serde_json::Value::Object(plan.set.clone()).to_string();
+            Ok((set, answer(plan)?.to_string()))
+        };
+        experiment.plans.iter().map(one).collect()
+    };
+    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+}
+
+/// Exact expectations.
+#[pyfunction]
+pub fn exact(py: Python<'_>, document: &Document) -> PyResult<Vec<Outcome>> {
+    let work = || -> Result<Vec<Outcome>, Error> {
+        let experiment = document.experiment()?;
+        let one = |plan: &Plan| {
+            let inner = exact_of(plan)?;
+            Ok(Outcome { inner, records: Vec::new(), exact: None, id: None })
+        };
+        experiment.plans.iter().map(one).collect()
+    };
+    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+}
+
+/// Where retraining settles.
+#[pyfunction]
+pub fn solve(py: Python<'_>, document: &Document) -> PyResult<Answers> {
+    answers(py, document, |plan| Ok(Solution::of(plan).to_json()))
+}
+
+/// The paper's guarantees.
+#[pyfunction]
+#[pyo3(signature = (document, *, delta, sigma, varsigma, mu, smoothness, accuracy, communication_cost))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+pub fn bounds(
+    py: Python<'_>,
+    document: &Document,
+    delta: Option<f64>,
+    sigma: Option<f64>,
+    varsigma: Option<f64>,
+    mu: Option<f64>,
+    smoothness: Option<f64>,
+    accuracy: Option<f64>,
+    communication_cost: Option<f64>,
+) -> PyResult<Answers> {
+    let overrides =
+        Overrides { delta, sigma, varsigma, mu, smoothness, accuracy, communication_cost };
+    overrides.check().map_err(wrong)?;
+    answers(py, document, |plan| Ok(Guarantees::of(plan, &overrides).to_json()))
+}
+
+/// Certificates: what a sweep set, the JSON, the picture.
+#[pyfunction]
+pub fn check(
+    py: Python<'_>,
+    document: &Document,
+) -> PyResult<Vec<(String, String, Option<String>)>> {
+    let work = || -> Result<Vec<(String, String, Option<String>)>, Error> {
+        let experiment = document.experiment()?;
+        let one = |plan: &Plan| {
+            let resamples = plan.resampled()?;
+            let mut check = Check::of(plan, &mut |_| {});
+            if let Some(resamples) = resamples {
+                check = check.with_resamples(plan, resamples);
+            }
+            let label = label_of(&plan.spec.name, &plan.set);
+            let title = format!("{label}: {}", check.verdict.as_str());
+            let subtitle = "below 1 errors shrink from round to round, near the stable point";
+            let picture = Curve::of(plan, &check, label)
+                .map(|curve| figure(&title, subtitle, &[curve]).to_svg());
+            let set = serde_json::Value::Object(plan.set.clone()).to_string();
+            Ok((set, check.to_json().to_string(), picture))
+        };
+        experiment.plans.iter().map(one).collect()
+    };
+    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+}
+
+/// Hears nothing.
+struct Silent;
+
+impl Sink for Silent {
+    fn take(&mut self, _event: &Event<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A plan: the JSON, the picture, and the planned spec as TOML where there is one.
+#[pyfunction]
+#[pyo3(signature = (document, *, accuracy, communication_cost, straggler, latency_model, budget,
+    local_steps, schemes, max_cohort, safety, smoothness, repetitions, progress))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+pub fn plan(
+    py: Python<'_>,
+    document: &Document,
+    accuracy: f64,
+    communication_cost: f64,
+    straggler: f64,
+    latency_model: &str,
+    budget: u64,
+    local_steps: Option<Vec<usize>>,
+    schemes: Option<Vec<String>>,
+    max_cohort: Option<usize>,
+    safety: Option<f64>,
+    smoothness: Option<f64>,
+    repetitions: Option<u64>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, Option<String>)> {
+    let question = Question {
+        accuracy,
+        prices: Prices {
+            communication: communication_cost,
+            straggler,
+            latency: latency(latency_model).map_err(wrong)?,
+        },
+        budget,
+        local_steps,
+        schemes: schemes_of(schemes)?,
+        most_clients: max_cohort,
+        safety,
+        smoothness,
+        repetitions,
+    };
+    let stop = AtomicBool::new(false);
+    let share = AtomicU64::new(0);
+    let plan = py.detach(|| document.only()).map_err(raise)?;
+    question.check(plan.clients()).map_err(wrong)?;
+    let tick = |py: Python<'_>| match &progress {
+        Some(progress) => {
+            let now = share.load(Ordering::Relaxed);
+            progress.call1(py, ("planning", now, 1000u64)).map(|_| ())
+        }
+        None => Ok(()),
+    };
+    let advice = supervise(py, &stop, tick, || {
+        let mut hear = |part: f64| share.store((1000.0 * part) as u64, Ordering::Relaxed);
+        Advice::of(&plan, question, &mut hear, &mut Silent, &stop)
+    })?
+    .map_err(raise)?;
+    let label = label_of(&plan.spec.name, &plan.set);
+    let spec = advice.best.as_ref().ok();
+    let spec = spec.map(|best| planned_spec(&document.0, best, &document.0.directory));
+    Ok((advice.to_json(plan.clients()).to_string(), advice.figure(&label).to_svg(), spec))
+}
+
+fn schemes_of(names: Option<Vec<String>>) -> PyResult<Vec<SchemeName>> {
+    let all = [
+        ("full", SchemeName::Full),
+        ("with-replacement", SchemeName::WithReplacement),
+        ("without-replacement", SchemeName::WithoutReplacement),
+    ];
+    let Some(names) = names else { return Ok(all.map(|(_, scheme)| scheme).to_vec()) };
+    let find = |name: String| {
+        all.iter().find(|(known, _)| *known == name).map(|(_, scheme)| *scheme).ok_or_else(|| {
+            let allowed = "allowed: full, with-replacement, without-replacement";
+            misfit("schemes", &format!("found {name}; {allowed}"))
+        })
+    };
+    names.into_iter().map(find).collect()
+}

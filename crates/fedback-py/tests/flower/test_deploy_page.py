@@ -1,0 +1,61 @@
+"""docs/how-to/deploy.md, typed in: three authenticated sites over TLS."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+from deployment import PROGRAMS, descendants, free_port
+
+ROOT = Path(__file__).parents[4]
+PAGE = ROOT / "docs/how-to/deploy.md"
+
+
+def script(page: str, port: int) -> str:
+    """The page's commands, with its files written, on other ports."""
+    parts = ["set -eu"]
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            parts.append(text)
+        elif language == "toml" and (name := re.match(r"# (\S+\.toml)\n", text)):
+            parts.append(f"cat > {name[1]} <<'PAGE'\n{text}PAGE")
+    for number in (9400, 9410):
+        parts = [part.replace(str(number), str(port + number - 9400)) for part in parts]
+    return "\n".join(parts)
+
+
+def test_what_the_page_says_works(tmp_path):
+    port = free_port()
+    env = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "FEDBACK": str(ROOT)}
+    text = script(PAGE.read_text(), port)
+    started = subprocess.Popen(
+        ["bash", "-c", text],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        printed, _ = started.communicate(timeout=180)
+    finally:
+        end(tmp_path / "federation", started.pid)
+    assert started.returncode == 0, printed
+    assert "turned away" in printed
+    assert re.search(r"node \d+ \(oak\) holds client 0, 1", printed), printed
+    assert len(json.loads((tmp_path / "federation/result.json").read_text())["final_theta"]) == 3
+
+
+def end(folder: Path, shell: int) -> None:
+    """Kills what the page's last command has not."""
+    pids = [int(path.read_text()) for path in folder.glob("*.pid")]
+    for pid in [
+        shell,
+        *pids,
+        *(child for parent in [shell, *pids] for child in descendants(parent)),
+    ]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,47 @@
+//! `fedback replay RUN`.
+
+use fedback::lab::error::Error;
+use fedback::lab::event::Ending;
+use fedback::lab::experiment::{Replayed, reopen, replay};
+use fedback::lab::store::RunId;
+use serde_json::Value;
+
+use super::{Context, label_of, summary};
+use crate::args::ReplayArgs;
+use crate::output;
+use crate::progress::Progress;
+
+pub fn run(context: &Context, args: ReplayArgs) -> Result<(), Error> {
+    let id = RunId(args.run);
+    let store = context.existing_store()?;
+    let reopened = reopen(&store, id)?;
+    let (plan, stored) = (reopened.whole()?, &reopened.stored);
+    let mut progress = Progress::new(&label_of(&plan.spec.name, &plan.set), context.quiet);
+    let Replayed { outcome, same } =
+        context.saving(|| replay(plan, stored, &mut progress, &context.stop))?;
+    if outcome.ending == Ending::Interrupted {
+        return Err(Error::Interrupted("interrupted; a replay records nothing".into()));
+    }
+    let word = if same { "the same" } else { "NOT the same" };
+    match args.json {
+        true => {
+            let mut json = outcome.to_json();
+            if let Value::Object(object) = &mut json {
+                object.insert("replayed".into(), id.0.into());
+                object.insert("same".into(), same.into());
+            }
+            output::print_json(&json)?;
+        }
+        false => {
+            let note = format!("run {id} again: {word}, to the bit");
+            output::print(&summary::noted(&[reopened.exact()], &[outcome], &note))?;
+        }
+    }
+    match same {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "run {id} did not come out as it was recorded: other data at its sites, or a store \
+             that was changed"
+        ))),
+    }
+}
