@@ -22,6 +22,7 @@ mod latency;
 mod leap;
 mod minimum;
 mod rows;
+mod sample;
 mod schedule;
 mod search;
 mod sweep;

@@ -145,3 +145,72 @@ fn lagrange(points: &[f64], x: f64, weight: impl Fn(usize) -> f64) -> Vec<f64> {
     let sum: f64 = terms.iter().sum();
     terms.iter().map(|term| term / sum).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E steps of size η: a, b and q of a sensitivity, with unit drive and unit noise.
+    fn round(sensitivity: f64, size: f64, local_steps: usize) -> (f64, f64, f64) {
+        let keep = 1.0 - size * (1.0 - sensitivity);
+        (0..local_steps).fold((1.0, 0.0, 0.0), |(a, b, q), _| {
+            (keep * a, keep * b + size, keep * keep * q + size * size)
+        })
+    }
+
+    fn people() -> Vec<Person> {
+        let wave = |k: usize, speed: f64| libm::sin(speed * (k + 1) as f64);
+        let weights: Vec<f64> = (0..60).map(|k| 1.0 + 0.8 * wave(k, 2.3)).collect();
+        let total: f64 = weights.iter().sum();
+        let person = |(k, weight): (usize, &f64)| Person {
+            weight: weight / total,
+            sensitivity: 0.3 + 0.9 * wave(k, 1.1),
+            drive: 2.0 * wave(k, 0.7),
+            noise: 1.0 + 0.5 * wave(k, 3.1),
+        };
+        weights.iter().enumerate().map(person).collect()
+    }
+
+    /// Against the variance of the aggregate under either way of drawing, client by client.
+    #[test]
+    fn points_stand_for_all_clients() {
+        let people = people();
+        let n = people.len() as f64;
+        for (size, local_steps, kept, offset) in
+            [(0.3, 6, 1.0, 0.0), (0.9, 4, 0.0, 1.5), (0.05, 80, 1.0, 0.0)]
+        {
+            let crowd = Crowd::new(&people, POINTS);
+            let rounds = crowd.points.iter().map(|x| round(*x, size, local_steps));
+            let fold = crowd.fold(rounds, (kept, offset));
+            let (mut gain, mut drift, mut noise) = (0.0, 0.0, 0.0);
+            let each = people.iter().map(|person| {
+                let (a, b, q) = round(person.sensitivity, size, local_steps);
+                (person.weight, a, b * person.drive, q * person.noise)
+            });
+            for (p, a, b, q) in each.clone() {
+                (gain, drift, noise) = (gain + p * a, drift + p * b, noise + p * p * q);
+            }
+            let close = |one: f64, other: f64, scale: f64| {
+                assert!((one - other).abs() < 1e-9 * scale, "{size} {local_steps}: {one} {other}");
+            };
+            close(fold.gain, gain, 1.0);
+            close(fold.drift, drift, 1.0);
+            close(fold.noise, noise, 1.0);
+            for mean in [-3.0, 0.0, 2.0] {
+                let (mut with, mut without) = (0.0, (n - 1.0) * noise);
+                for (p, a, b, q) in each.clone() {
+                    let apart = (a - gain) * mean + b - drift;
+                    with += p * apart * apart + p * (1.0 - p) * q;
+                    let own = (a - kept) * mean + b + offset;
+                    let all = (gain - kept) * mean + drift + offset;
+                    without += (n * p * own - all) * (n * p * own - all) / n;
+                }
+                let at = |drawn: Drawn| {
+                    (drawn.square * mean + 2.0 * drawn.cross) * mean + drawn.constant
+                };
+                close(at(fold.with), with, with);
+                close(at(fold.without), without, without);
+            }
+        }
+    }
+}

@@ -56,6 +56,8 @@ pub(super) trait Dynamics {
     fn step_work(&self) -> f64;
     /// Numbers that a round touches besides, with so many schemes.
     fn round_work(&self, schemes: usize) -> f64;
+    /// Forgets the path before.
+    fn begin(&mut self) {}
     /// Works out A_i, b_i and Q_i for a round with these local step sizes, and what draws of cohorts
     /// add to them if any scheme draws.
     fn prepare(&mut self, sizes: &[f64], drawing: bool);

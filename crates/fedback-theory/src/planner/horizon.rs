@@ -106,6 +106,7 @@ pub(super) fn follow(
     schemes: &[(Sampling, u64)],
     work: &mut f64,
 ) -> Vec<Outcome> {
+    dynamics.begin();
     let mut mean = aim.start.to_vec();
     let mut after = mean.clone();
     let first: f64 = mean.iter().map(|m| m * m).sum();
