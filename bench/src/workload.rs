@@ -182,7 +182,9 @@ impl Workload {
         let clients = self.federation.clients() as f64;
         let members = match self.protocol.scheme {
             Scheme::Full => clients,
-            Scheme::WithoutReplacement { cohort } => cohort as f64,
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
+                cohort as f64
+            }
             Scheme::WithReplacement { cohort } => {
                 clients * (1.0 - libm::pow(1.0 - 1.0 / clients, cohort as f64))
             }
@@ -198,12 +200,7 @@ impl Workload {
     pub fn sizes(&self) -> Value {
         json!({
             "clients": self.federation.clients(),
-            "cohort": match self.protocol.scheme {
-                Scheme::Full => None,
-                Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => {
-                    Some(cohort)
-                }
-            },
+            "cohort": self.protocol.scheme.cohort(),
             "dim": self.federation.dim(),
             "rows": self.table().map_or(0, Table::len),
             "local_steps": self.protocol.local_steps,

@@ -5,6 +5,7 @@
 //! ([`loss`]). An algorithm is described by a [`protocol::Protocol`]. Everything random comes from
 //! a [`stream::Stream`], a pure function of its key.
 
+pub mod arrivals;
 pub mod base;
 pub mod exp;
 pub mod federation;

@@ -27,6 +27,28 @@ pub enum Scheme {
         /// The paper's K.
         cohort: usize,
     },
+    /// The first `cohort` clients that answer, of all who work ("first K responded"). Who is fast is
+    /// in it more often: unless latencies are equal, the weights that count are p_i π_i, with π_i
+    /// the probability of being among the first. When they answer is described by
+    /// [`Arrivals`](crate::arrivals::Arrivals), or is the clients' own business.
+    FirstArrivals {
+        /// The paper's K.
+        cohort: usize,
+        /// Whether coefficients are p_i/π_i, which makes up for speed, instead of p_i N/K.
+        correct: bool,
+    },
+}
+
+impl Scheme {
+    /// K, where the scheme has one.
+    pub fn cohort(self) -> Option<usize> {
+        match self {
+            Scheme::Full => None,
+            Scheme::WithReplacement { cohort }
+            | Scheme::WithoutReplacement { cohort }
+            | Scheme::FirstArrivals { cohort, .. } => Some(cohort),
+        }
+    }
 }
 
 /// The step size η_t.

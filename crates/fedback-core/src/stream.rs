@@ -49,6 +49,12 @@ pub enum Purpose {
     Measure = 9,
     /// Estimates of a response from data.
     Fit = 11,
+    /// How long a client takes in a round.
+    Latency = 12,
+    /// Latencies' parameters drawn for a problem.
+    Speeds = 13,
+    /// The spread of latencies drawn for a problem.
+    Spreads = 14,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).

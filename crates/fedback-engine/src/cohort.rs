@@ -1,16 +1,21 @@
 //! The choice of a cohort: whose updates a round averages, and with which coefficients.
 //!
 //! A draw costs O(K), whatever the number of clients: an alias table (Vose 1991) with replacement,
-//! Floyd's algorithm (Bentley and Floyd 1987) without. Members come in the order of their ids, so
+//! Floyd's algorithm (Bentley and Floyd 1987) without. First arrivals cost O(N), since everybody's
+//! latency is drawn. Members come in the order of their ids, so
 //! that every fold over a cohort has one fixed order. For every scheme the expected coefficient of
-//! client i is its weight p_i (1/N where objectives are scaled).
+//! client i is its weight p_i (1/N where objectives are scaled), except for first arrivals that are
+//! not corrected for speed: there it is p_i π_i N/K, π_i the probability of being among the first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fedback_core::arrivals::Arrivals;
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, Scheme};
 use fedback_core::stream::{Purpose, Seed, Streams};
+
+use crate::arrival::{self, Arrival};
 
 /// The clients of one round with their aggregation coefficients. A buffer that is filled again
 /// every round.
@@ -23,6 +28,7 @@ pub struct Cohort {
     drawn: Vec<u32>,
     seen: Vec<u64>,
     counts: Vec<u32>,
+    arrived: Vec<Arrival>,
 }
 
 /// Draws cohorts for one protocol and one set of weights.
@@ -32,6 +38,9 @@ pub struct CohortSampler {
     scaled: bool,
     weights: Arc<[f64]>,
     alias: Alias,
+    arrivals: Option<Arrivals>,
+    /// π_i, where coefficients are corrected.
+    inclusion: Option<Arc<[f64]>>,
 }
 
 impl CohortSampler {
@@ -41,7 +50,20 @@ impl CohortSampler {
             Scheme::WithReplacement { .. } => Alias::new(&weights),
             _ => Alias::default(),
         };
-        CohortSampler { scheme: protocol.scheme, scaled: protocol.scale_objectives, weights, alias }
+        CohortSampler {
+            scheme: protocol.scheme,
+            scaled: protocol.scale_objectives,
+            weights,
+            alias,
+            arrivals: None,
+            inclusion: None,
+        }
+    }
+
+    /// The same sampler where it is known when clients answer, and with which probability each of
+    /// them is among the first.
+    pub fn with_arrivals(self, arrivals: Arrivals, inclusion: Option<Arc<[f64]>>) -> Self {
+        CohortSampler { arrivals: Some(arrivals), inclusion, ..self }
     }
 
     /// The clients' weights p_i.
@@ -54,11 +76,12 @@ impl CohortSampler {
         match self.scheme {
             Scheme::Full => self.weights.len(),
             Scheme::WithReplacement { cohort } => cohort.min(self.weights.len()),
-            Scheme::WithoutReplacement { cohort } => cohort,
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => cohort,
         }
     }
 
-    /// Fills `cohort` with the cohort of one round.
+    /// Fills `cohort` with the cohort of one round. First arrivals are nobody where it is not
+    /// described when clients answer: then [`CohortSampler::of_arrivals`] takes those who did.
     pub fn draw(&self, seed: Seed, repetition: u64, round: Round, cohort: &mut Cohort) {
         let stream = || Streams::new(seed, repetition, round.0, Purpose::Cohort).client(0);
         match self.scheme {
@@ -87,7 +110,35 @@ impl CohortSampler {
                 }
                 cohort.gather(clients, |client, _| self.coefficient(client as usize, size));
             }
+            Scheme::FirstArrivals { cohort: size, .. } => {
+                let streams = Streams::new(seed, repetition, round.0, Purpose::Latency);
+                cohort.arrived.clear();
+                if let Some(arrivals) = &self.arrivals {
+                    arrival::first(arrivals, streams, size, &mut cohort.arrived);
+                }
+                cohort.drawn.clear();
+                cohort.drawn.extend(cohort.arrived.iter().map(|arrival| arrival.client));
+                cohort.gather(self.weights.len(), |client, _| {
+                    self.coefficient(client as usize, size)
+                });
+            }
         }
+    }
+
+    /// Whether it is known how likely every client is to be among the first.
+    pub fn knows_inclusion(&self) -> bool {
+        self.inclusion.is_some()
+    }
+
+    /// Fills `cohort` with clients who really were the first to arrive: `members` in the order of
+    /// their ids, each once, with the coefficients that first arrivals have.
+    pub fn of_arrivals(&self, members: &[ClientId], cohort: &mut Cohort) {
+        let size = self.scheme.cohort().unwrap_or(self.weights.len());
+        cohort.members.clear();
+        cohort.members.extend_from_slice(members);
+        cohort.coefficients.clear();
+        let coefficients = members.iter().map(|member| self.coefficient(member.0 as usize, size));
+        cohort.coefficients.extend(coefficients);
     }
 
     fn everyone(&self, cohort: &mut Cohort) {
@@ -97,11 +148,13 @@ impl CohortSampler {
         }
     }
 
-    /// p_k N/K, or 1/K where objectives are scaled.
+    /// p_k N/K, or 1/K where objectives are scaled, or p_k/π_k where speed is corrected for.
     fn coefficient(&self, client: usize, size: usize) -> f64 {
-        match self.scaled {
-            true => 1.0 / size as f64,
-            false => self.weights[client] * (self.weights.len() as f64 / size as f64),
+        let corrected = matches!(self.scheme, Scheme::FirstArrivals { correct: true, .. });
+        match &self.inclusion {
+            Some(inclusion) if corrected => self.weights[client] / inclusion[client],
+            _ if self.scaled => 1.0 / size as f64,
+            _ => self.weights[client] * (self.weights.len() as f64 / size as f64),
         }
     }
 }

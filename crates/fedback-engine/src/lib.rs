@@ -5,6 +5,7 @@
 //! [`backend`] of the same loop.
 
 pub mod algorithm;
+mod arrival;
 pub mod backend;
 pub mod cohort;
 pub mod live;

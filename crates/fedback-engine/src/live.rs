@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use crate::backend::{Backend, BackendError};
 use crate::cohort::{CohortSampler, RecordedCohort, RecordedCohorts};
 use crate::repetition::{Repetition, Standing};
-use crate::server::{Call, Refusal, RoundError, Server};
+use crate::server::{Refusal, RoundError, Server};
 
 /// Carries orders to clients and their answers back.
 pub trait Transport {
@@ -181,9 +181,10 @@ impl<T: Transport> Live<T> {
         Live { transport, protocol, seed, settings, round, servers, reasons, cohorts }
     }
 
-    /// The same, with cohorts that come about by `call`.
-    pub fn calling(self, call: Call) -> Self {
-        let servers = self.servers.into_iter().map(|server| server.calling(call)).collect();
+    /// The same with another sampler of cohorts, for example one that knows when clients arrive.
+    pub fn with_sampler(self, sampler: &Arc<CohortSampler>) -> Self {
+        let servers = self.servers.into_iter();
+        let servers = servers.map(|server| server.with_sampler(sampler.clone())).collect();
         Live { servers, ..self }
     }
 

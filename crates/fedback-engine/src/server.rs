@@ -95,7 +95,7 @@ pub enum RoundError {
 
 /// How a round comes to its cohort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+enum Call {
     /// The sampler draws it, and its members are asked.
     Drawn,
     /// Everybody is asked, and the first `cohort` valid updates are it.
@@ -112,6 +112,7 @@ impl From<Scheme> for Call {
         match scheme {
             Scheme::Full => Call::Drawn,
             Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => Call::Drawn,
+            Scheme::FirstArrivals { cohort, correct } => Call::First { cohort, correct },
         }
     }
 }
@@ -169,19 +170,23 @@ impl Server {
         round: Round,
         repetition: Repetition,
     ) -> Self {
-        let (call, included) = (Call::Drawn, Vec::new());
-        let (open, before) = (None, Vec::new());
+        let call = Call::from(protocol.scheme);
+        let (included, open, before) = (Vec::new(), None, Vec::new());
+        let known = sampler.clone();
         Server { protocol, sampler, seed, call, round, repetition, included, open, before }
-            .calling(protocol.scheme.into())
+            .with_sampler(known)
     }
 
-    /// The same server, which comes to its cohorts by `call`.
-    pub fn calling(self, call: Call) -> Self {
-        let included = match call {
-            Call::First { correct: true, .. } => vec![0; self.sampler.weights().len()],
+    /// The same server with another sampler of cohorts, for example one that knows when clients
+    /// arrive.
+    pub fn with_sampler(self, sampler: Arc<CohortSampler>) -> Self {
+        let included = match self.call {
+            Call::First { correct: true, .. } if !sampler.knows_inclusion() => {
+                vec![0; sampler.weights().len()]
+            }
             _ => Vec::new(),
         };
-        Server { call, included, ..self }
+        Server { sampler, included, ..self }
     }
 
     /// Takes note of who was in an earlier round's cohort, after a resume.
@@ -349,7 +354,7 @@ impl Server {
             Members::First { size, come } => {
                 let mut members = come.clone();
                 members.sort_unstable();
-                let cohort = self.of_arrivals(members, *size);
+                let cohort = self.of_arrivals(&members, *size);
                 if come.len() == *size {
                     return Ok((cohort, false));
                 }
@@ -369,24 +374,20 @@ impl Server {
         Ok((cohort, false))
     }
 
-    /// The cohort of the first arrivals: p_i N/K, or p_i / π_i where π_i, the chance to be among
-    /// the first, is estimated by the rounds before: (times included + K/N) / (rounds + 1).
-    fn of_arrivals(&self, members: Vec<ClientId>, size: usize) -> Cohort {
+    /// The cohort of the first arrivals: p_i N/K, or p_i / π_i. Where π_i, the chance to be among the
+    /// first, is not known, it is estimated by the rounds before: (times included + K/N) / (rounds + 1).
+    fn of_arrivals(&self, members: &[ClientId], size: usize) -> Cohort {
         let weights = self.sampler.weights();
-        let (clients, size) = (weights.len() as f64, size as f64);
-        let coefficient = |member: &ClientId| {
-            let place = member.0 as usize;
-            match self.included.get(place) {
-                None => weights[place] * (clients / size),
-                Some(&times) => {
-                    let chance = (times as f64 + size / clients) / (self.round.0 as f64 + 1.0);
-                    weights[place] / chance
-                }
-            }
-        };
+        let share = size as f64 / weights.len() as f64;
         let mut cohort = Cohort::default();
-        cohort.coefficients = members.iter().map(coefficient).collect();
-        cohort.members = members;
+        self.sampler.of_arrivals(members, &mut cohort);
+        for (member, coefficient) in members.iter().zip(&mut cohort.coefficients) {
+            let place = member.0 as usize;
+            if let Some(&times) = self.included.get(place) {
+                let chance = (times as f64 + share) / (self.round.0 as f64 + 1.0);
+                *coefficient = weights[place] / chance;
+            }
+        }
         cohort
     }
 }

@@ -92,6 +92,12 @@ impl<'a, W: Work> Simulation<'a, W> {
     pub fn replaying(self, cohorts: RecordedCohorts) -> Self {
         Simulation { recorded: (!cohorts.is_empty()).then_some(cohorts), ..self }
     }
+
+    /// The same simulation with another sampler of cohorts, for example one that knows when clients
+    /// arrive.
+    pub fn with_sampler(self, sampler: Arc<CohortSampler>) -> Self {
+        Simulation { sampler, ..self }
+    }
 }
 
 impl<W: Work> Backend for Simulation<'_, W> {

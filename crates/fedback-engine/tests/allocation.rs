@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use fedback_core::arrivals::{Arrivals, Latency};
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
@@ -11,6 +12,7 @@ use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSiz
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
 use fedback_engine::backend::Backend;
+use fedback_engine::cohort::CohortSampler;
 use fedback_engine::simulate::Simulation;
 
 struct Counting;
@@ -73,6 +75,7 @@ fn rounds_do_not_allocate() {
             Scheme::Full,
             Scheme::WithReplacement { cohort: 5 },
             Scheme::WithoutReplacement { cohort: 5 },
+            Scheme::FirstArrivals { cohort: 5, correct: false },
         ] {
             let protocol = Protocol {
                 scheme,
@@ -84,8 +87,13 @@ fn rounds_do_not_allocate() {
                 scale_objectives: false,
             };
             let weights: Arc<[f64]> = federation.weights.clone();
+            let latency = Latency::Exponential { mean: vec![1.0; weights.len()] };
+            let arrivals = Arrivals { latency: Arc::new(latency), deadline: Some(0.5) };
+            let sampler =
+                CohortSampler::new(&protocol, weights.clone()).with_arrivals(arrivals, None);
             let mut simulation =
-                Simulation::new(federation, protocol, weights, Seed(1), Round(0), &[0.0; 6], &[]);
+                Simulation::new(federation, protocol, weights, Seed(1), Round(0), &[0.0; 6], &[])
+                    .with_sampler(Arc::new(sampler));
             // The first rounds bring the buffers to their size.
             simulation.advance(Round(200), true).unwrap();
             let mut count = |rounds: u64| {

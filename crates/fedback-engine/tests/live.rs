@@ -8,7 +8,7 @@ use fedback_engine::backend::{Backend, BackendError};
 use fedback_engine::cohort::{Cohort, CohortSampler, RecordedCohort, RecordedCohorts};
 use fedback_engine::live::{Arrival, Live, LiveOrder, Sender, Settings, Transport, TransportError};
 use fedback_engine::repetition::Standing;
-use fedback_engine::server::{Call, Refusal};
+use fedback_engine::server::Refusal;
 use fedback_engine::simulate::Simulation;
 
 use network::{CLIENTS, DIM, Network, REPETITIONS, SEED, Weather, draws, federation};
@@ -91,15 +91,12 @@ impl Run {
         transport: T,
         federation: &Federation,
         protocol: Protocol,
-        call: Call,
         settings: Settings,
     ) -> Live<T> {
         let standing = Standing { round: self.round, thetas: &self.thetas, failed: &[] };
         let problem = (federation.weights.clone(), DIM);
         let recorded: RecordedCohorts = self.cohorts.iter().cloned().collect();
-        Live::new(transport, protocol, problem, SEED, standing, settings)
-            .calling(call)
-            .remembering(&recorded)
+        Live::new(transport, protocol, problem, SEED, standing, settings).remembering(&recorded)
     }
 
     fn checkpoint(&mut self, live: &mut Live<impl Transport>) {
@@ -140,7 +137,7 @@ fn answers_in_the_end_give_the_bits_of_the_simulation() {
             let dies = network.draws.uniform() < 0.3;
             let patience = dies.then(|| network.draws.index(12));
             let mut mortal = Mortal { network: &mut network, left: patience };
-            let mut live = run.server(&mut mortal, &federation, protocol, Call::Drawn, settings);
+            let mut live = run.server(&mut mortal, &federation, protocol, settings);
             let until = Round(run.round.0 + 1);
             match live.advance(until, watched(run.round)) {
                 Ok(()) => {
@@ -224,7 +221,7 @@ fn absences_are_recorded_and_replayed() {
         while run.round.0 < ROUNDS && tries < 30 {
             tries += 1;
             let round = run.round;
-            let mut live = run.server(&mut network, &federation, protocol, Call::Drawn, settings);
+            let mut live = run.server(&mut network, &federation, protocol, settings);
             let closed = live.advance(Round(round.0 + 1), watched(round));
             if closed.is_ok() {
                 run.checkpoint(&mut live);
@@ -302,9 +299,9 @@ fn first_arrivals_make_the_cohort() {
     let size = 3;
     let mut refusals = 0;
     for schedule in 0..2000 {
-        let protocol = protocol(Scheme::Full, Aggregate::Deltas);
         let correct = schedule % 2 == 0;
-        let call = Call::First { cohort: size, correct };
+        let scheme = Scheme::FirstArrivals { cohort: size, correct };
+        let protocol = protocol(scheme, Aggregate::Deltas);
         let attempts = (schedule / 2 % 3) as u32;
         let well = (schedule % 5 != 0).then_some(attempts);
         let bad = weather(schedule, well);
@@ -314,7 +311,7 @@ fn first_arrivals_make_the_cohort() {
         let mut times = [[0.0; CLIENTS]; REPETITIONS];
         for _ in 0..20 {
             let round = run.round;
-            let mut live = run.server(&mut network, &federation, protocol, call, settings);
+            let mut live = run.server(&mut network, &federation, protocol, settings);
             let closed = live.advance(Round(round.0 + 1), false);
             if closed.is_ok() {
                 run.checkpoint(&mut live);

@@ -183,6 +183,7 @@ impl Advice {
         listener: &mut dyn Sink,
         stop: &AtomicBool,
     ) -> Result<Self, Error> {
+        refuse_first_arrivals(plan)?;
         let exact = plan.federation.is_affine();
         let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
         let target = safety * question.accuracy;
@@ -274,6 +275,19 @@ impl Advice {
         };
         let task = Task { federation, protocol, start, stable_point: point, margin, smoothness };
         Ok(Ready { task, question })
+    }
+}
+
+/// Refuses a spec whose cohorts are the first to arrive.
+pub fn refuse_first_arrivals(plan: &Plan) -> Result<(), Error> {
+    match plan.protocol.scheme {
+        Scheme::FirstArrivals { .. } => Err(Error::input(
+            "algorithm.scheme",
+            "found \"first-arrivals\"; plans are made for full, with-replacement and \
+             without-replacement, since who is fast is not for a plan to choose: set one of them, \
+             without latency, deadline and correct",
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -379,6 +393,7 @@ pub fn scheme_and_cohort(scheme: Scheme) -> (SchemeName, Option<usize>) {
         Scheme::Full => (SchemeName::Full, None),
         Scheme::WithReplacement { cohort } => (SchemeName::WithReplacement, Some(cohort)),
         Scheme::WithoutReplacement { cohort } => (SchemeName::WithoutReplacement, Some(cohort)),
+        Scheme::FirstArrivals { cohort, .. } => (SchemeName::FirstArrivals, Some(cohort)),
     }
 }
 

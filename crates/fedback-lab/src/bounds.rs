@@ -118,6 +118,7 @@ impl Guarantees {
                 Scheme::Full => "Theorem 3.1",
                 Scheme::WithReplacement { .. } => "Theorem 3.2",
                 Scheme::WithoutReplacement { .. } => "Theorem 3.3",
+                Scheme::FirstArrivals { .. } => "none",
             },
             asymptotic: large_time(federation, protocol, point),
             accuracy: overrides.accuracy.or(percent),

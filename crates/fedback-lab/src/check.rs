@@ -11,8 +11,10 @@ pub mod trial;
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_theory::certificate::{Answer, Certificate, Confidence, Verdict, confidence};
+use fedback_theory::stable;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
+use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
 use trial::Trial;
 
@@ -36,17 +38,36 @@ pub struct Check {
     pub trial: Option<Trial>,
     /// The share of every verdict among resampled estimates, where the response was fitted.
     pub confidence: Option<Confidence>,
+    /// What speed makes of the weights, for first arrivals: the certificate is about the effective
+    /// ones.
+    pub speed: Option<Speed>,
+    /// How far their stable point is from the problem's own, where both are known.
+    pub away: Option<f64>,
     client_names: Option<Vec<String>>,
+}
+
+/// How far first arrivals settle from the stable point of the problem itself.
+fn away(plan: &Plan, dynamics: &Dynamics<'_>, certificate: &Certificate) -> Option<f64> {
+    dynamics.speed.as_ref()?;
+    let there = &certificate.point()?.point.theta;
+    let own = stable::stable_point(&plan.federation, &plan.start)?;
+    Some(own.iter().zip(there).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt())
 }
 
 impl Check {
     /// Checks a plan; `stage` is told what is being done.
     pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Self {
-        let (federation, protocol) = (&plan.federation, &plan.protocol);
+        if plan.arrivals.is_some() {
+            stage("looking who is first");
+        }
+        let dynamics = Dynamics::of(plan);
+        let (federation, protocol) = (dynamics.federation.as_ref(), &dynamics.protocol);
+        let choice = dynamics.choice.as_ref();
+        let rounds = plan.spec.rounds.0;
         let mut certificate =
-            Certificate::of(federation, protocol, &plan.start, plan.spec.rounds.0, stage);
+            Certificate::of_choice(federation, protocol, choice, &plan.start, rounds, stage);
         let mut tried = None;
-        if !federation.is_affine() {
+        if !federation.is_affine() && dynamics.unknown.is_none() {
             stage("trying");
             trial::of_named_steps(plan, &mut certificate);
             if certificate.judgement.own_steps.answer.settles == Some(true) {
@@ -61,8 +82,15 @@ impl Check {
             };
         }
         judgement.conclude(protocol, &certificate.stable);
-        let (verdict, reason) = (judgement.verdict, judgement.reason.clone());
+        let (mut verdict, mut reason) = (judgement.verdict, judgement.reason.clone());
+        if let Some(why) = &dynamics.unknown {
+            let (equal, words) = (verdict.as_str(), &reason);
+            reason = format!("{why}; were all clients equally fast it would be: {equal} ({words})");
+            verdict = Verdict::Unknown;
+        }
         Check {
+            speed: dynamics.speed.clone(),
+            away: away(plan, &dynamics, &certificate),
             certificate,
             verdict,
             reason,
@@ -85,9 +113,13 @@ impl Check {
             }
             _ => usize::MAX,
         };
+        let dynamics = Dynamics::of(plan);
+        let (protocol, choice) = (&dynamics.protocol, dynamics.choice.as_ref());
+        let weights = &dynamics.federation.weights;
+        let resamples = resamples.map(|one| Federation { weights: weights.clone(), ..one });
         // Shares of ones are counts, whose sum does not depend on the order.
         let judged = resamples.take(most).par_bridge();
-        let verdicts = judged.filter_map(|one| confidence([one], &plan.protocol, &plan.start));
+        let verdicts = judged.filter_map(|one| confidence([one], protocol, choice, &plan.start));
         let add = |a: Confidence, b: Confidence| Confidence {
             resamples: a.resamples + b.resamples,
             shares: std::array::from_fn(|k| a.shares[k] + b.shares[k]),

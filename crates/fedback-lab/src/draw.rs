@@ -61,7 +61,12 @@ impl Shape<'_> {
 
     /// The means of all clients, one after the other.
     pub fn means(&self, values: &PerClient) -> Result<Vec<f64>, String> {
-        let mut draws = self.draws(Purpose::Means);
+        self.vectors(values, Purpose::Means)
+    }
+
+    /// A vector for every client, one after the other.
+    pub fn vectors(&self, values: &PerClient, purpose: Purpose) -> Result<Vec<f64>, String> {
+        let mut draws = self.draws(purpose);
         let columns = match values {
             PerClient::List(entries) => {
                 self.check_count(entries.len())?;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use fedback_theory::exact::ExactCurve;
 
+use crate::dynamics::Dynamics;
 use crate::error::Error;
 use crate::measure::Measurement;
 use crate::outcome::{Curve, Outcome};
@@ -20,8 +21,17 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
         })
         .collect();
     let stable = plan.stable_point.as_deref();
-    let mut moments = ExactCurve::new(&plan.federation, &plan.protocol, &plan.start, stable)
-        .map_err(|error| Error::input("problem.loss.kind", error.0))?;
+    // Who arrives together with whom is asked only where the answer is of use.
+    let dynamics = plan.federation.is_affine().then(|| Dynamics::of(plan));
+    if let Some(why) = dynamics.as_ref().and_then(|dynamics| dynamics.unknown.as_ref()) {
+        let why = format!("exact moments need the law of first arrivals: {why}");
+        return Err(Error::input("algorithm.scheme", why));
+    }
+    let protocol = dynamics.as_ref().map_or(&plan.protocol, |dynamics| &dynamics.protocol);
+    let choice = dynamics.as_ref().and_then(|dynamics| dynamics.choice.as_ref());
+    let mut moments =
+        ExactCurve::of_choice(&plan.federation, protocol, choice, &plan.start, stable)
+            .map_err(|error| Error::input("problem.loss.kind", error.0))?;
     let mut curve = Curve::new(plan, &columns);
     curve.add_exact(&moments.moments());
     for round in 1..=plan.spec.rounds.0 {

@@ -68,6 +68,28 @@ pub struct Fitted {
     pub seed: Seed,
 }
 
+impl Fitted {
+    /// Everything to be careful about; what is said of several clients is said once, with their names.
+    pub fn all_warnings(&self) -> Vec<String> {
+        let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (client, name) in self.clients.iter().zip(&self.input.clients) {
+            for warning in &client.warnings {
+                match said.iter_mut().find(|(known, _)| known == warning) {
+                    Some((_, names)) => names.push(name),
+                    None => said.push((warning, vec![name])),
+                }
+            }
+        }
+        let of_clients = said.into_iter().map(|(warning, names)| match names.as_slice() {
+            [a, b, c, _, ..] => {
+                format!("{a}, {b}, {c} and {} more clients: {warning}", names.len() - 3)
+            }
+            names => format!("{}: {warning}", names.join(", ")),
+        });
+        self.warnings.iter().cloned().chain(of_clients).collect()
+    }
+}
+
 /// What was found of one client.
 #[derive(Clone, Debug)]
 pub struct FittedClient {

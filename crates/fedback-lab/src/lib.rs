@@ -2,7 +2,8 @@
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
 //! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
-//! [`bounds`] are what theory says of the same plan, [`check`] is its verdict, [`advice`] what the plan
+//! [`bounds`] are what theory says of the same plan
+//! ([`dynamics`] is what it looks at), [`check`] is its verdict, [`advice`] what the plan
 //! should have been; [`chart`] puts runs and theory side by side in a [`figure`]. [`fit`] makes a spec
 //! of what was observed.
 
@@ -13,6 +14,7 @@ pub mod check;
 pub mod credit;
 pub mod custom;
 mod draw;
+pub mod dynamics;
 pub mod error;
 pub mod event;
 pub mod exact;
@@ -29,3 +31,4 @@ pub mod solution;
 pub mod spec;
 pub mod store;
 mod table_file;
+mod trace_file;

@@ -1,5 +1,6 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
+mod arrivals;
 mod custom;
 mod problem;
 mod resamples;
@@ -20,6 +21,7 @@ use fedback_core::stream::{STREAM_FORMAT, Seed};
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
+pub use arrivals::PlannedArrivals;
 pub use resamples::Resamples;
 pub use site::{Asked, SitePlan};
 pub use sites::{Census, SiteTables};
@@ -49,6 +51,8 @@ pub struct Outline {
     pub coordinates: Option<Vec<String>>,
     /// The algorithm.
     pub protocol: Protocol,
+    /// When clients answer, where the spec describes it.
+    pub arrivals: Option<PlannedArrivals>,
     /// θ before the first round.
     pub start: Vec<f64>,
     /// θ^PS, where it is asked for and known.
@@ -230,11 +234,12 @@ impl Outline {
         let Point { spec, set } = point;
         let Algorithm::PFedavg(algorithm) = &spec.algorithm;
         let protocol = build_protocol(algorithm, shape.weights.len())?;
+        let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         check_sizes(&spec, &protocol, shape.dim)?;
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
-        let hash = hash(&spec, &shape.data);
+        let hash = hash(&spec, &[&shape.data[..], &latencies].concat());
         let set = set
             .into_iter()
             .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
@@ -249,6 +254,7 @@ impl Outline {
             client_names,
             coordinates,
             protocol,
+            arrivals,
             start,
             stable_point,
             hash,
@@ -315,9 +321,23 @@ fn build_protocol(algorithm: &PFedAvg, clients: usize) -> Result<Protocol, KeyEr
             }
             Scheme::WithoutReplacement { cohort }
         }
+        SchemeName::FirstArrivals => {
+            let cohort = cohort()?;
+            if cohort > clients {
+                let allowed = format!("of first arrivals allowed: 1 to N = {clients}");
+                return Err(fail("cohort", format!("found {cohort}; {allowed}")));
+            }
+            Scheme::FirstArrivals { cohort, correct: algorithm.correct }
+        }
     };
     if algorithm.scale_objectives && algorithm.scheme != SchemeName::WithoutReplacement {
-        let why = "is for the scheme \"without-replacement\" only; the others need no scaling";
+        let why = match algorithm.scheme {
+            SchemeName::FirstArrivals => {
+                "is for the scheme \"without-replacement\" only; what makes up for speed is correct = \
+                 true"
+            }
+            _ => "is for the scheme \"without-replacement\" only; the others need no scaling",
+        };
         return Err(fail("scale_objectives", why.into()));
     }
     Ok(Protocol {
@@ -369,10 +389,7 @@ fn check_sizes(spec: &Spec, protocol: &Protocol, dim: usize) -> Result<(), KeyEr
 
 /// Numbers that models, cohorts and steps take, roughly.
 fn numbers_in_memory(spec: &Spec, protocol: &Protocol, dim: usize) -> f64 {
-    let cohort = match protocol.scheme {
-        Scheme::Full => 0.0,
-        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort as f64,
-    };
+    let cohort = protocol.scheme.cohort().unwrap_or(0) as f64;
     let models = 2.0 * spec.repetitions.0 as f64 * dim as f64;
     models + cohort * (dim as f64 + 3.0) + 17.0 * protocol.local_steps as f64
 }

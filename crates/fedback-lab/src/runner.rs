@@ -8,6 +8,7 @@
 //! backends of it. What real clients did cannot be computed again, so that their slices are single
 //! rounds and each has its checkpoint.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
+    plan.check_arrivals()?;
     let resumed_from = resume.as_ref().map(|resume| resume.state.round);
     let from = resume.unwrap_or_else(|| Resume::beginning(plan));
     let simulation = simulation(runnable, &from);
@@ -143,6 +145,7 @@ pub fn run_live(
     let standing = Standing { round, thetas: &from.state.thetas, failed: &failed };
     let problem = (plan.weights.clone(), plan.dim);
     let live = Live::new(transport, plan.protocol, problem, plan.seed(), standing, settings)
+        .with_sampler(&Arc::new(plan.sampler()))
         .remembering(&from.cohorts.iter().cloned().collect());
     let mut running = Running::new(plan, live, plan.spec.rounds.0);
     let outcome = running.through(judge, &from, sinks, stop)?;
@@ -151,7 +154,7 @@ pub fn run_live(
 
 fn simulation<'a, R: Runnable>(runnable: &'a R, from: &Resume) -> Simulation<'a, R::Work> {
     let plan = runnable.outline();
-    Simulation::new(
+    let simulation = Simulation::new(
         runnable.work(),
         plan.protocol,
         plan.weights.clone(),
@@ -159,7 +162,8 @@ fn simulation<'a, R: Runnable>(runnable: &'a R, from: &Resume) -> Simulation<'a,
         Round(from.state.round),
         &from.state.thetas,
         &from.failed(),
-    )
+    );
+    simulation.with_sampler(Arc::new(plan.sampler()))
 }
 
 struct Running<'a, B> {

@@ -1,9 +1,10 @@
 //! Where retraining settles, and the best that could be had.
 
 use fedback_theory::optimal::{OptimalPoint, optimal_point};
-use fedback_theory::stable::{StableReport, stable_points};
+use fedback_theory::stable::{self, StableReport, stable_points};
 use serde_json::{Value, json};
 
+use crate::dynamics::Speed;
 use crate::plan::Plan;
 
 /// The answer of `fedback solve`.
@@ -15,6 +16,37 @@ pub struct Solution {
     pub optimal: Option<OptimalPoint>,
     /// f(θ^PS; θ^PS).
     pub risk_stable: Option<f64>,
+    /// Where first arrivals really settle; none for other schemes, the reason where it is not known.
+    pub arrivals: Option<Result<Settling, String>>,
+}
+
+/// Where first arrivals settle.
+#[derive(Clone, Debug)]
+pub struct Settling {
+    /// What speed makes of the weights.
+    pub speed: Speed,
+    /// The stable point at the effective weights.
+    pub settles_at: Option<Vec<f64>>,
+    /// How far that is from the stable point.
+    pub away: Option<f64>,
+}
+
+impl Settling {
+    fn of(plan: &Plan, stable: Option<&[f64]>) -> Option<Result<Self, String>> {
+        let speed = match Speed::of(plan) {
+            Ok(speed) => speed?,
+            Err(why) => return Some(Err(why)),
+        };
+        let settles_at = match speed.correct {
+            true => stable.map(<[f64]>::to_vec),
+            false => stable::stable_point(&speed.federation(plan), &plan.start),
+        };
+        let away = settles_at.as_ref().zip(stable).map(|(there, stable)| {
+            let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
+            there.iter().zip(stable).map(square).sum::<f64>().sqrt()
+        });
+        Some(Ok(Settling { speed, settles_at, away }))
+    }
 }
 
 impl Solution {
@@ -26,7 +58,9 @@ impl Solution {
         starts.push(&plan.start);
         let optimal = optimal_point(federation, &starts);
         let risk_stable = stable.points.first().map(|p| federation.risk(&p.theta, &p.theta));
-        Solution { stable, optimal, risk_stable }
+        let arrivals =
+            Settling::of(plan, starts.first().filter(|_| !stable.points.is_empty()).copied());
+        Solution { stable, optimal, risk_stable, arrivals }
     }
 
     /// The spectral radius of repeated minimisation, where it can be told.
@@ -46,7 +80,7 @@ impl Solution {
     /// The object of the JSON contract.
     pub fn to_json(&self) -> Value {
         let first = self.stable.points.first();
-        json!({
+        let mut object = json!({
             "stable_point": first.map(|point| &point.theta),
             "stability": self.stable.stability.as_str(),
             "reason": self.stable.reason,
@@ -59,6 +93,13 @@ impl Solution {
             "residual": first.map(|point| point.residual),
             "stable_points": self.stable.points.iter().map(|point| &point.theta).collect::<Vec<_>>(),
             "local_optima": self.optimal.as_ref().map(|point| point.minima),
-        })
+        });
+        if let Some(arrivals) = &self.arrivals {
+            let known = arrivals.as_ref().ok();
+            object["inclusion"] = json!(known.map(|known| &known.speed.inclusion));
+            object["effective_weights"] = json!(known.map(|known| &known.speed.effective_weights));
+            object["settles_at"] = json!(known.and_then(|known| known.settles_at.as_ref()));
+        }
+        object
     }
 }

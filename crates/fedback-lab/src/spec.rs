@@ -5,6 +5,7 @@
 //! refused. [`crate::plan::Plan`] is what a spec becomes.
 
 mod algorithm;
+mod latency;
 mod per_client;
 mod problem;
 mod response;
@@ -19,6 +20,7 @@ use toml::{Table, Value};
 pub use algorithm::{
     Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize,
 };
+pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
     Base, CustomBase, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem,

@@ -9,6 +9,7 @@ use fedback_lab::experiment::{Experiment, begin, reopen, run_recorded};
 use fedback_lab::outcome::Outcome;
 use fedback_lab::plan::Plan;
 use fedback_lab::runner;
+use fedback_lab::solution::Solution;
 use fedback_lab::spec::{Document, Spec};
 use fedback_lab::store::{RunState, Store};
 
@@ -61,6 +62,14 @@ fn simulation_agrees_with_exact_moments() {
         "scheme = \"without-replacement\"\ncohort = 2",
         "scheme = \"without-replacement\"\ncohort = 3\naggregate = \"iterates\"",
         "scheme = \"without-replacement\"\ncohort = 2\nscale_objectives = true",
+        "scheme = \"first-arrivals\"\ncohort = 2\n\
+         latency = { kind = \"exponential\", mean = [0.5, 1.0, 2.0, 8.0] }",
+        "scheme = \"first-arrivals\"\ncohort = 3\ncorrect = true\n\
+         latency = { kind = \"lognormal\", median = [1.0, 1.5, 2.0, 2.0], sigma = 0.6 }",
+        "scheme = \"first-arrivals\"\ncohort = 2\ncorrect = true\ndeadline = 2.0\n\
+         latency = { kind = \"exponential\", mean = [0.5, 1.0, 2.0, 3.0] }",
+        "scheme = \"first-arrivals\"\ncohort = 3\ndeadline = 0.7\n\
+         latency = { kind = \"lognormal\", median = 1.0, sigma = [0.2, 0.5, 1.0, 2.0] }",
     ];
     let sensitivities = [
         ("[0.4, -1.2, 0.9, 1.1]", 1),
@@ -88,6 +97,84 @@ fn simulation_agrees_with_exact_moments() {
         }
     }
     assert!(worst > 1.0, "standard errors that are never reached are not standard errors");
+}
+
+/// First arrivals of equal latencies have the law of sampling without replacement: their simulated
+/// curve is within 4.5 standard errors of its exact one, and their own exact curve is the same.
+#[test]
+fn equally_fast_clients_are_sampled_without_replacement() {
+    let drawn = spec("[0.4, -1.2, 0.9, 1.1]", 1, "scheme = \"without-replacement\"\ncohort = 2");
+    let expected = exact(&plan(&drawn)).unwrap();
+    for (latency, correct) in [
+        ("{ kind = \"exponential\", mean = 3.0 }", false),
+        ("{ kind = \"lognormal\", median = 1.0, sigma = 2.0 }", true),
+    ] {
+        let first = drawn.replace(
+            "\"without-replacement\"",
+            &format!("\"first-arrivals\"\ncorrect = {correct}\nlatency = {latency}"),
+        );
+        let first = plan(&first);
+        let found = exact(&first).unwrap();
+        // A deadline that never comes is computed by the integral.
+        let late = drawn.replace(
+            "\"without-replacement\"",
+            &format!(
+                "\"first-arrivals\"\ndeadline = 1e12\ncorrect = {correct}\nlatency = {latency}"
+            ),
+        );
+        let late = exact(&plan(&late)).unwrap();
+        let sampled = run(&first);
+        for (place, point) in expected.curve.points.iter().enumerate().skip(1) {
+            for (column, value) in point.values.iter().enumerate() {
+                assert_eq!(found.curve.points[place].values[column].mean, value.mean);
+                let integrated = late.curve.points[place].values[column].mean;
+                assert!((integrated - value.mean).abs() < 1e-11 * value.mean, "{integrated}");
+                let simulated = &sampled.curve.points[place].values[column];
+                let error = simulated.sd.unwrap() / (4000f64).sqrt();
+                assert!(
+                    (simulated.mean - value.mean).abs() < 4.5 * error,
+                    "{simulated:?} {value:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Where first arrivals settle: the mean of many repetitions at a small constant step is at the
+/// stable point of the effective weights, or of the problem where speed is corrected for.
+#[test]
+fn first_arrivals_settle_where_theory_says() {
+    for (correct, expected) in [(false, 3.393_415_543), (true, 5.982_905_983)] {
+        let text = format!(
+            r#"
+            seed = 5
+            repetitions = 400
+            rounds = 1500
+            [problem]
+            weights = [0.1, 0.1, 0.15, 0.15, 0.2, 0.3]
+            base = {{ kind = "gaussian", mean = [1.0, 2.0, 3.0, 3.0, 4.0, 5.0] }}
+            response = {{ kind = "location", sensitivity = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6] }}
+            loss = {{ kind = "mean" }}
+            [measure]
+            every = 1500
+            [algorithm]
+            kind = "p-fedavg"
+            scheme = "first-arrivals"
+            cohort = 2
+            correct = {correct}
+            step_size = {{ constant = 0.01 }}
+            latency = {{ kind = "exponential", mean = [0.25, 0.5, 1.0, 1.0, 2.0, 5.0] }}
+            "#
+        );
+        let plan = plan(&text);
+        let settles_at = Solution::of(&plan).arrivals.unwrap().unwrap().settles_at.unwrap();
+        assert!((settles_at[0] - expected).abs() < 1e-9, "{settles_at:?}");
+        let ends: Vec<f64> = run(&plan).final_theta.unwrap().iter().map(|t| t[0]).collect();
+        let mean = ends.iter().sum::<f64>() / 400.0;
+        let variance = ends.iter().map(|t| (t - mean) * (t - mean)).sum::<f64>() / 399.0;
+        let z = (mean - expected) / (variance / 400.0).sqrt();
+        assert!(z.abs() < 4.5, "{mean} {expected} {z}");
+    }
 }
 
 /// The drift of P-FedAvg's fixed point with a constant step, by its own formula: for one client per

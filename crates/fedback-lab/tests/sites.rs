@@ -103,7 +103,7 @@ fn sites_do_what_one_table_does() {
     assert_eq!(outline.coordinates.as_deref().unwrap(), federation.coordinates().unwrap());
     let theta = [0.3, -0.7, 0.1];
     for site in &sites {
-        let (site_plan, part) = site.site(&gathered, "spec").unwrap();
+        let (site_plan, part) = site.site(&gathered, folder.path(), "spec").unwrap();
         assert_eq!(site_plan.hash, outline.hash);
         let asked: Vec<Asked> = site
             .sums()
@@ -127,12 +127,12 @@ fn what_a_site_cannot_use_is_named() {
     let gone = (1, folder.path().join("none.csv"));
     assert!(fails(SITES, &[gone]).contains("none.csv cannot be read"));
     assert!(fails(SITES, &[(3, files[0].1.clone())]).contains("not one of 0 to 2"));
-    let other = SITES.replace("debt", "debts").replace("\"debts\"]", "\"debts\"]");
+    let other = SITES.replace("debt", "debts");
     assert!(fails(&other, &files).contains("no feature column \"debts\""));
     let twice = SITES.replace("\"debt\"]", "\"income\"]");
     assert!(fails(&twice, &files).contains("\"income\" is listed twice"));
     let changed = point(&format!("{SITES}\nrows = [7, 18, 12]\nmean = [0, 0]\nsd = [1, 1]\n"));
     let tables = SiteTables::read(&empty.spec, &files, "spec").unwrap();
-    let error = tables.site(&changed, "spec").unwrap_err().to_string();
+    let error = tables.site(&changed, folder.path(), "spec").unwrap_err().to_string();
     assert!(error.ends_with("client 1 had 18 rows when sums were gathered, now 19"), "{error}");
 }

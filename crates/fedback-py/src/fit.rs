@@ -66,11 +66,7 @@ pub fn fit(
         let input = Input::read(&data, &deployments, &columns)?;
         let fitted = Fitted::new(input, &question)?;
         folder.write(&fitted)?;
-        let mut warnings = fitted.warnings.clone();
-        for (client, name) in fitted.clients.iter().zip(&fitted.input.clients) {
-            warnings.extend(client.warnings.iter().map(|warning| format!("{name}: {warning}")));
-        }
-        Ok((fitted.to_json(&folder).to_string(), warnings))
+        Ok((fitted.to_json(&folder).to_string(), fitted.all_warnings()))
     };
     supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
 }

@@ -37,6 +37,7 @@ pub fn run(
     let (plans, _) = py.detach(|| document.plans()).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     plans.iter().try_for_each(|plan| functions.check(plan))?;
+    plans.iter().try_for_each(|plan| plan.check_arrivals()).map_err(raise)?;
     let place = Place { store: store.as_deref(), threads, progress: progress.as_ref() };
     let recording = place.open().map_err(raise)?;
     let mut jobs = Vec::new();

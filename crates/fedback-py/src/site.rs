@@ -41,7 +41,7 @@ impl Site {
         let inner = &document.0;
         let point = only(document)?;
         if let Some(tables) = tables {
-            let build = || tables.0.site(&point, &inner.origin);
+            let build = || tables.0.site(&point, &inner.directory, &inner.origin);
             let (plan, federation) = py.detach(build).map_err(raise)?;
             return Ok(Site { plan, problem: Problem::BuiltIn(Box::new(federation)) });
         }

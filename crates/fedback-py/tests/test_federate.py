@@ -211,3 +211,41 @@ def test_tables_that_only_their_sites_can_read(tmp_path):
     assert np.array_equal(fedback.load(1, store=tmp_path / "runs.db").final_theta, live.final_theta)
     with pytest.raises(fedback.InputError, match="rows: is missing; the Flower app gathers it"):
         fedback.federate(incomplete, Loopback(sites))
+
+
+@pytest.mark.parametrize("correct", [False, True])
+def test_first_arrivals_are_recorded_and_replayed(few, correct, tmp_path):
+    """Whoever comes first makes the cohort, which is recorded: a replay has the same bits."""
+    spec = few.set(
+        {
+            "algorithm.scheme": "first-arrivals",
+            "algorithm.cohort": 1,
+            "algorithm.correct": correct,
+            "measure": {"every": 4},
+        }
+    )
+    with pytest.raises(fedback.InputError, match="in memory nobody knows who answers first"):
+        fedback.run(spec, store=tmp_path / "runs.db")
+    assert not (tmp_path / "runs.db").exists()
+
+    class Racing(Loopback):
+        """Client 1 is first in every third round."""
+
+        def ask(self, order):
+            super().ask(order)
+            if order.round % 3 == 0:
+                self.mail.reverse()
+
+    race = Racing([fedback.Site(spec)])
+    live = fedback.federate(spec, race, store=tmp_path / "runs.db")
+    replayed, same = fedback.replay(1, store=tmp_path / "runs.db")
+    assert same and np.array_equal(replayed["risk"], live["risk"])
+    assert all("round" in reason for _, _, reason in race.refusals), race.refusals
+    # Interrupted and resumed, the past is remembered: the same coefficients, the same bits.
+    broken = Racing([fedback.Site(spec)], lost=lambda order, client: order.round >= 7)
+    with pytest.raises(fedback.RunError):
+        fedback.federate(spec, broken, store=tmp_path / "runs.db")
+    race = Racing([fedback.Site(spec)])
+    resumed = fedback.federate(spec, race, store=tmp_path / "runs.db", resume=2)
+    assert resumed.resumed_from == 7
+    assert np.array_equal(resumed.final_theta, live.final_theta)

@@ -85,7 +85,13 @@ def test_recorded_runs_are_the_commands(two_sites, tmp_path):
         fedback.load(1, store=tmp_path / "none.db")
 
 
-@pytest.mark.parametrize("form", ["pandas", "polars", "mapping", "file"])
+def through_parquet(columns, path):
+    polars = pytest.importorskip("polars")
+    polars.DataFrame(columns).write_parquet(path)
+    return polars.read_parquet(path)
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "parquet", "mapping", "file"])
 def test_tables_in_memory(form, tmp_path):
     rng = np.random.default_rng(1)
     columns = {
@@ -99,7 +105,8 @@ def test_tables_in_memory(form, tmp_path):
     frame.to_csv(path, index=False)
     data = {
         "pandas": lambda: frame,
-        "polars": lambda: pytest.importorskip("polars").from_pandas(frame),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(columns),
+        "parquet": lambda: through_parquet(columns, tmp_path / "people.parquet"),
         "mapping": lambda: columns,
         "file": lambda: path,
     }[form]()

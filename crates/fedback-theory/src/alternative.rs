@@ -57,7 +57,7 @@ pub(crate) fn of(
         let noise = match setting.scheme {
             Scheme::Full => 2.0 * setting.sigma(version)?.powi(2),
             Scheme::WithReplacement { .. } => c8?,
-            Scheme::WithoutReplacement { .. } => c9?,
+            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => c9?,
         };
         let c7 = c7?;
         let source = c2 * c7 * beta.powi(4) / (gamma * gamma)
@@ -95,7 +95,9 @@ impl Alternative {
         let (c8, c9) = match setting.scheme {
             Scheme::Full => (other("with"), other("without")),
             Scheme::WithReplacement { .. } => (sampled(), other("without")),
-            Scheme::WithoutReplacement { .. } => (other("with"), sampled()),
+            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
+                (other("with"), sampled())
+            }
         };
         [c7, c8, c9]
     }

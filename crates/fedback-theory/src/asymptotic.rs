@@ -66,6 +66,9 @@ pub fn large_time(
                 .into(),
         );
     };
+    if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
+        return Err("the law is not computed for first arrivals of unequal speed".into());
+    }
     let (n, dim) = (federation.clients() as f64, federation.dim());
     let uneven = federation.weights.iter().any(|p| (p * n - 1.0).abs() > 1e-9);
     let without = matches!(protocol.scheme, Scheme::WithoutReplacement { .. });
@@ -150,7 +153,7 @@ impl Field {
                     let k = cohort as f64;
                     (p * p + p * (1.0 - p) / k, p / k)
                 }
-                Scheme::WithoutReplacement { cohort } => {
+                Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                     let k = cohort as f64;
                     let finite = if n > 1.0 { (n - k) / (n - 1.0) } else { 0.0 };
                     (n / k * p * p, n / k * finite * p * p)

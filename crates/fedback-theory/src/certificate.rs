@@ -32,6 +32,7 @@ pub use outlook::Outlook;
 pub use small_steps::SmallSteps;
 pub use verdict::{Answer, Judgement, Verdict};
 
+use crate::choice::Choice;
 use crate::constants::Constants;
 use crate::degeneracy::{self, Degeneracy};
 use crate::optimal::{OptimalPoint, optimal_point};
@@ -73,10 +74,23 @@ impl Certificate {
         rounds: u64,
         stage: &mut dyn FnMut(&'static str),
     ) -> Self {
+        Certificate::of_choice(federation, protocol, None, start, rounds, stage)
+    }
+
+    /// The same where the moments of a cohort's coefficients are given. The federation then has the
+    /// effective weights, and all that is certified is about them.
+    pub fn of_choice(
+        federation: &Federation,
+        protocol: &Protocol,
+        choice: Option<&Choice>,
+        start: &[f64],
+        rounds: u64,
+        stage: &mut dyn FnMut(&'static str),
+    ) -> Self {
         stage("looking for stable points");
         let mut stable = stable_points(federation, start);
         stage("judging");
-        let judgement = judge(federation, protocol, start, &stable);
+        let judgement = judge(federation, protocol, choice, start, &stable);
         // The run is about the point that its path leads to.
         let target = judgement.own_steps.point.or(judgement.small_steps.point).unwrap_or(0);
         if target > 0 {
@@ -95,7 +109,7 @@ impl Certificate {
             .map(|(index, point)| {
                 let known = (index == 0 && small.point == Some(target))
                     .then_some((small.largest_in_mean, small.largest));
-                let truth = LocalTruth::of(federation, protocol, point, rounds, known);
+                let truth = LocalTruth::of(federation, protocol, choice, point, rounds, known);
                 LocalTruth { price: price(truth.risk, optimal.as_ref()), ..truth }
             })
             .collect();
@@ -157,10 +171,11 @@ impl Certificate {
 pub fn judge(
     federation: &Federation,
     protocol: &Protocol,
+    choice: Option<&Choice>,
     start: &[f64],
     stable: &StableReport,
 ) -> Judgement {
-    let case = Case { federation, start, points: &stable.points, effort: EFFORT };
+    let case = Case { federation, start, points: &stable.points, choice, effort: EFFORT };
     verdict::judge(&case, protocol, stable)
 }
 

@@ -9,7 +9,8 @@
 //! the mean, the response to the shared value, and the noise collected since. A step costs O(N). An
 //! aggregation folds them: with weights g_i = E(coefficient_i), the new mean is Σ g_i u_i and the
 //! new V = (Σ g A) V (Σ g A)ᵀ + Σ g² Q + the variance of the choice of the cohort, for which
-//! `sampling_variance` has the formula of each scheme. Coordinates that do not mix are recursions
+//! `sampling_variance` has the formula of each scheme. First arrivals, whose g need not sum to one, keep
+//! (1 − Σ g) of the last broadcast as well, and their choice adds Σ Cov(c_k, c_l) E δ_k δ_lᵀ. Coordinates that do not mix are recursions
 //! of their own; matrix responses carry full matrices.
 
 mod matrices;
@@ -23,6 +24,8 @@ use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme, Step};
 use fedback_core::risk::Quadratic;
 use matrices::Matrices;
 use scalars::Scalars;
+
+use crate::choice::Choice;
 
 /// Exact expectations after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +79,8 @@ struct Aggregation<'a> {
     weights: &'a [f64],
     /// E[coefficient_i].
     expected: Cow<'a, [f64]>,
+    /// The moments of coefficients that depend on who is fast.
+    choice: Option<&'a Choice>,
 }
 
 impl<'a> ExactCurve<'a> {
@@ -83,6 +88,17 @@ impl<'a> ExactCurve<'a> {
     pub fn new(
         federation: &'a Federation,
         protocol: &'a Protocol,
+        start: &[f64],
+        stable_point: Option<&[f64]>,
+    ) -> Result<Self, NotAffine> {
+        ExactCurve::of_choice(federation, protocol, None, start, stable_point)
+    }
+
+    /// The same where the moments of a cohort's coefficients are given, as first arrivals need.
+    pub fn of_choice(
+        federation: &'a Federation,
+        protocol: &'a Protocol,
+        choice: Option<&'a Choice>,
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Result<Self, NotAffine> {
@@ -97,6 +113,11 @@ impl<'a> ExactCurve<'a> {
                  noise that does not depend on the model"
             )));
         }
+        if choice.is_none() && matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
+            return Err(NotAffine(
+                "exact moments of first arrivals need the latencies of all clients".into(),
+            ));
+        }
         let clients = federation.clients();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
         let scale: Vec<f64> = match protocol.scale_objectives {
@@ -107,9 +128,10 @@ impl<'a> ExactCurve<'a> {
             true => State::Scalars(Scalars::new(federation, protocol, scale, start, &centre)),
             false => State::Matrices(Matrices::new(federation, protocol, scale, start, &centre)),
         };
-        let expected = match protocol.scale_objectives {
-            true => Cow::Owned(vec![1.0 / clients as f64; clients]),
-            false => Cow::Borrowed(&*federation.weights),
+        let expected = match choice {
+            Some(choice) => Cow::Borrowed(&*choice.expected),
+            None if protocol.scale_objectives => Cow::Owned(vec![1.0 / clients as f64; clients]),
+            None => Cow::Borrowed(&*federation.weights),
         };
         let aggregation = Aggregation {
             scheme: protocol.scheme,
@@ -117,6 +139,7 @@ impl<'a> ExactCurve<'a> {
             scaled: protocol.scale_objectives,
             weights: &federation.weights,
             expected,
+            choice,
         };
         Ok(ExactCurve {
             protocol,
@@ -193,6 +216,11 @@ impl Aggregation<'_> {
     fn finite_population(&self, cohort: usize) -> f64 {
         let (n, k) = (self.weights.len() as f64, cohort as f64);
         if n > 1.0 { (n - k) / (k * (n - 1.0)) } else { 0.0 }
+    }
+
+    /// What the θ last broadcast keeps of itself: nothing where coefficients sum to one on average.
+    fn kept(&self) -> f64 {
+        self.choice.map_or(0.0, |choice| 1.0 - choice.speed())
     }
 
     /// Whether the coefficients of every cohort sum to one, so that it does not matter what the

@@ -4,7 +4,8 @@
 //! [`exact`] the exact moments of P-FedAvg where the problem is affine, [`limit`] the step sizes up
 //! to which errors shrink, [`asymptotic`] the law of large t, [`bounds`] the paper's theorems as
 //! numbers, from the [`constants`] of its assumptions, [`degeneracy`] whether a reaction matters at
-//! all; [`certificate`] puts them together into a verdict, [`planner`] finds the cheapest way to an
+//! all, [`inclusion`] who is among the first to arrive, [`choice`] what that
+//! makes of their weights; [`certificate`] puts them together into a verdict, [`planner`] finds the cheapest way to an
 //! accuracy. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
@@ -12,9 +13,11 @@ pub mod alternative;
 pub mod asymptotic;
 pub mod bounds;
 pub mod certificate;
+pub mod choice;
 pub mod constants;
 pub mod degeneracy;
 pub mod exact;
+pub mod inclusion;
 pub mod limit;
 mod newton;
 pub mod optimal;

@@ -20,6 +20,7 @@ use gradient_noise::Multiplicative;
 pub(crate) use gradient_noise::observation_noise;
 use second_moment::SecondMoment;
 
+use crate::choice::Choice;
 use crate::spectrum;
 
 /// The round map of a problem near one point.
@@ -30,6 +31,8 @@ pub struct RoundMap {
     dim: usize,
     /// The factor of (Σ E(c_k) D_k) ⊗ (Σ E(c_k) D_k) in the covariance of the cohort.
     pairs: f64,
+    /// L with Cov(c_k, c_l) = (L Lᵀ)_kl, where the covariance is none of one number for all pairs.
+    factor: Option<DMatrix<f64>>,
     /// Whether aggregation rescales the whole model at random.
     rescales: bool,
     sampled: bool,
@@ -60,19 +63,35 @@ impl RoundMap {
     /// Linearises the rounds of a protocol at `theta`. Where clients are too many for a scan, evenly
     /// spaced ones stand for all; none where the dimension alone is too high.
     pub fn new(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> Option<Self> {
-        RoundMap::within(BUDGET, federation, protocol, theta)
+        RoundMap::within(BUDGET, federation, protocol, None, theta)
+    }
+
+    /// The same where the moments of a cohort's coefficients are given, as first arrivals need.
+    pub fn of_choice(
+        federation: &Federation,
+        protocol: &Protocol,
+        choice: Option<&Choice>,
+        theta: &[f64],
+    ) -> Option<Self> {
+        RoundMap::within(BUDGET, federation, protocol, choice, theta)
     }
 
     /// The same for a few radii rather than a scan: up to a hundred times as many clients are taken
     /// each for itself.
-    pub fn thorough(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> Option<Self> {
-        RoundMap::within(LARGE_BUDGET, federation, protocol, theta)
+    pub fn thorough(
+        federation: &Federation,
+        protocol: &Protocol,
+        choice: Option<&Choice>,
+        theta: &[f64],
+    ) -> Option<Self> {
+        RoundMap::within(LARGE_BUDGET, federation, protocol, choice, theta)
     }
 
     fn within(
         budget: f64,
         federation: &Federation,
         protocol: &Protocol,
+        choice: Option<&Choice>,
         theta: &[f64],
     ) -> Option<Self> {
         let relevant: Vec<usize> =
@@ -91,13 +110,18 @@ impl RoundMap {
             1 => 1.0,
             _ => total / chosen.iter().map(|&i| federation.weights[i]).sum::<f64>(),
         };
-        let cohort = Coefficients::new(federation, protocol);
+        // Nobody stands for others where pairs differ.
+        if choice.is_some() && every > 1 {
+            return None;
+        }
+        let factor = choice.map(|choice| choice.factor(&chosen));
+        let cohort = Coefficients::new(federation, protocol, choice)?;
         let clients = chosen
             .into_iter()
             .map(|number| {
                 let p = federation.weights[number];
                 let expansion = federation.population(number).expand(theta, theta);
-                let (expected, choice, square) = cohort.of(p);
+                let (expected, choice, square) = cohort.of(number, p);
                 LocalMap {
                     number,
                     expected: expected * stands_for,
@@ -116,6 +140,7 @@ impl RoundMap {
             deploy: protocol.deploy,
             dim,
             pairs: cohort.pairs,
+            factor,
             rescales: rescales(federation, protocol),
             sampled: every > 1,
         })
@@ -240,7 +265,8 @@ pub fn rescales(federation: &Federation, protocol: &Protocol) -> bool {
 }
 
 /// The moments of a cohort's coefficients.
-struct Coefficients {
+struct Coefficients<'a> {
+    choice: Option<&'a Choice>,
     scheme: Scheme,
     scaled: bool,
     clients: f64,
@@ -248,8 +274,13 @@ struct Coefficients {
     pairs: f64,
 }
 
-impl Coefficients {
-    fn new(federation: &Federation, protocol: &Protocol) -> Self {
+impl<'a> Coefficients<'a> {
+    /// None for first arrivals of whom nothing is known.
+    fn new(
+        federation: &Federation,
+        protocol: &Protocol,
+        choice: Option<&'a Choice>,
+    ) -> Option<Self> {
         let n = federation.clients() as f64;
         let pairs = match protocol.scheme {
             Scheme::Full => 0.0,
@@ -258,24 +289,31 @@ impl Coefficients {
                 -(n - cohort as f64) / (cohort as f64 * (n - 1.0))
             }
             Scheme::WithoutReplacement { .. } => 0.0,
+            Scheme::FirstArrivals { .. } => choice.map(|_| 0.0)?,
         };
-        Coefficients {
+        Some(Coefficients {
+            choice,
             scheme: protocol.scheme,
             scaled: protocol.scale_objectives,
             clients: n,
             pairs,
-        }
+        })
     }
 
-    /// E(c), Var(c) − Cov(c, c′) · E(c)/E(c′) and E(c²) of a client of weight p.
-    fn of(&self, p: f64) -> (f64, f64, f64) {
+    /// E(c), Var(c) − Cov(c, c′) · E(c)/E(c′) and E(c²) of a client of weight p; the second is
+    /// nothing where the covariance has a factor.
+    fn of(&self, client: usize, p: f64) -> (f64, f64, f64) {
+        if let Some(choice) = self.choice {
+            let (expected, own) = (choice.expected[client], choice.covariance[(client, client)]);
+            return (expected, 0.0, expected * expected + own);
+        }
         match self.scheme {
             Scheme::Full => (p, 0.0, p * p),
             Scheme::WithReplacement { cohort } => {
                 let k = cohort as f64;
                 (p, p / k, p * p + p * (1.0 - p) / k)
             }
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 let expected = if self.scaled { 1.0 / self.clients } else { p };
                 let square = expected * expected * self.clients / cohort as f64;
                 let choice = -self.pairs * self.clients * expected * expected;

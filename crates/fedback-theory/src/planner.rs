@@ -1,5 +1,8 @@
 //! Which local steps, cohort, scheme and step sizes reach an accuracy at the least cost.
 //!
+//! First arrivals are not planned for; where one asks for them they are taken for equally fast ones,
+//! which is sampling without replacement.
+//!
 //! A run of T local steps, E a round, costs (T/E)(E + C[(1−s) + s h]): every local step costs one,
 //! a communication C, of which the share s is waiting for the slowest client of the cohort (h, see
 //! [`Latency`]). "Least cost such that E|θ − θ^PS|² ≤ A" alone is ill-posed: a mean path that crosses

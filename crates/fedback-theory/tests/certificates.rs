@@ -247,9 +247,9 @@ fn distance_to_the_optimum() {
 #[test]
 fn confidence_is_a_share() {
     let federations = [0.5, 0.7, 0.9, 1.1].map(|e| scalars(&[e]));
-    let found = confidence(&federations, &constant(0.1), &[0.0]).unwrap();
+    let found = confidence(&federations, &constant(0.1), None, &[0.0]).unwrap();
     assert_eq!(found.resamples, 4);
     assert_eq!(found.share(Verdict::Settles), 0.75);
     assert_eq!(found.share(Verdict::DoesNotSettle), 0.25);
-    assert!(confidence(Vec::<Federation>::new(), &constant(0.1), &[0.0]).is_none());
+    assert!(confidence(Vec::<Federation>::new(), &constant(0.1), None, &[0.0]).is_none());
 }

@@ -187,7 +187,7 @@ fn first_round_radius(federation: &Federation, protocol: &Protocol) -> f64 {
         match protocol.scheme {
             Scheme::Full => 0.0,
             Scheme::WithReplacement { cohort } => (own * p[k] - p[k] * p[l]) / cohort as f64,
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 let (n, k_size) = (n as f64, cohort as f64);
                 let pair =
                     if k == l { k_size / n } else { k_size * (k_size - 1.0) / (n * (n - 1.0)) };

@@ -32,6 +32,26 @@ every = 10
 consensus = true
 "#;
 
+/// The first two of three clients to arrive.
+const FIRST: &str = r#"
+seed = 7
+rounds = 40
+repetitions = 6
+
+[problem]
+weights = [0.5, 0.3, 0.2]
+base = { kind = "gaussian", mean = [1.0, -2.0, 4.0] }
+response = { kind = "location", sensitivity = [0.5, 0.9, -1.5] }
+loss = { kind = "mean" }
+
+[algorithm]
+kind = "p-fedavg"
+scheme = "first-arrivals"
+cohort = 2
+step_size = { beta = 4.0, gamma = 20.0 }
+latency = { kind = "exponential", mean = 1.0 }
+"#;
+
 const TABLE: &str = r#"
 rounds = 20
 [problem]
@@ -427,6 +447,38 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
     ),
     (GAUSSIAN, "\"with-replacement\"", "\"full\"", &["algorithm.cohort", "full"]),
     (GAUSSIAN, "\"with-replacement\"", "\"round-robin\"", &["algorithm.scheme", "round-robin"]),
+    (
+        GAUSSIAN,
+        "cohort = 2",
+        "cohort = 2\ncorrect = true",
+        &["algorithm.correct", "first-arrivals"],
+    ),
+    (GAUSSIAN, "cohort = 2", "cohort = 2\ndeadline = 1.0", &["algorithm.deadline", "leave it out"]),
+    (FIRST, "cohort = 2", "cohort = 4", &["algorithm.cohort", "4", "N = 3"]),
+    (FIRST, "mean = 1.0 }", "mean = 0.0 }", &["algorithm.latency.mean", "client 0", "above 0"]),
+    (FIRST, "mean = 1.0 }", "mean = [1.0, 2.0] }", &["algorithm.latency.mean", "2 entries", "3"]),
+    (FIRST, "mean = 1.0 }", "median = 1.0 }", &["algorithm.latency.median", "unknown key"]),
+    (FIRST, "\"exponential\", mean = 1.0", "\"uniform\"", &["algorithm.latency.kind", "lognormal"]),
+    (
+        FIRST,
+        "\"exponential\", mean = 1.0",
+        "\"trace\", path = \"no.csv\"",
+        &["latency.path", "no.csv"],
+    ),
+    (
+        FIRST,
+        "\"exponential\", mean = 1.0",
+        "\"trace\", path = \"people.csv\"",
+        &["latency.path", "people.csv", "found the client \"bank\"", "0, 1, 2"],
+    ),
+    (FIRST, "cohort = 2", "cohort = 2\ndeadline = 0.0", &["algorithm.deadline", "above 0"]),
+    (
+        FIRST,
+        "cohort = 2",
+        "cohort = 2\naggregate = \"iterates\"",
+        &["algorithm.aggregate", "deltas"],
+    ),
+    (FIRST, "cohort = 2", "cohort = 2\nscale_objectives = true", &["scale_objectives", "correct"]),
     (GAUSSIAN, "local_steps = 3", "local_steps = 0", &["algorithm.local_steps", "1 or more"]),
     (GAUSSIAN, "cohort = 2", "cohrot = 2", &["algorithm.cohrot", "did you mean cohort"]),
     (GAUSSIAN, "rounds = 40", "rounds = \"forty\"", &["rounds", "forty"]),
@@ -651,4 +703,71 @@ fn reports_are_what_they_were() {
         masked(&["export", "1", "--format", "csv"]),
     ];
     insta::assert_snapshot!(pages.join("\n\n"));
+}
+
+/// Without latencies a spec can be planned, but not run in memory; what cannot be known is said.
+#[test]
+fn first_arrivals_need_latencies_in_memory() {
+    let folder =
+        Folder::new(&FIRST.replace("latency = { kind = \"exponential\", mean = 1.0 }", ""));
+    for command in ["run", "exact"] {
+        let output = folder.run(&[command, "spec.toml", "--json"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("spec.toml: algorithm.") && said.contains("latency"), "{said}");
+        assert_eq!(folder.files(), ["people.csv", "spec.toml"]);
+    }
+    let solved = folder.json(&["solve", "spec.toml", "--json"]);
+    assert!(solved["settles_at"].is_null() && solved["stable_point"].is_array());
+    let checked = folder.json(&["check", "spec.toml", "--json"]);
+    assert_eq!(checked["verdict"], "unknown");
+    assert!(checked["reason"].as_str().unwrap().contains("algorithm.latency is missing"));
+}
+
+/// The theorems and the planner know nothing of speed.
+#[test]
+fn bounds_and_plan_refuse_first_arrivals() {
+    let folder = Folder::new(FIRST);
+    for arguments in [&["bounds", "spec.toml"][..], &["plan", "spec.toml", "--accuracy", "1"]] {
+        let output = folder.run(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("spec.toml: algorithm.scheme") && said.contains("full"), "{said}");
+    }
+}
+
+/// Recorded latencies: client 2 is always last, and never corrected for; the plan's hash knows the file.
+#[test]
+fn traces_decide_who_is_first() {
+    let trace = "latency = { kind = \"trace\", path = \"seconds.csv\" }";
+    let spec = FIRST.replace("latency = { kind = \"exponential\", mean = 1.0 }", trace);
+    let folder = Folder::new(&spec);
+    let record = |text: &str| std::fs::write(folder.path().join("seconds.csv"), text).unwrap();
+    record("client,seconds\n0,1\n1,1\n2,5\n");
+    let solved = folder.json(&["solve", "spec.toml", "--json"]);
+    assert_eq!(solved["inclusion"], serde_json::json!([1.0, 1.0, 0.0]));
+    let effective = solved["effective_weights"].as_array().unwrap();
+    for (found, expected) in effective.iter().zip([0.625, 0.375, 0.0]) {
+        assert!((found.as_f64().unwrap() - expected).abs() < 1e-15, "{solved}");
+    }
+    let output = folder.run(&["run", "spec.toml", "--set", "algorithm.correct=true"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("client 2 is never among the first 2"), "{said}");
+    assert!(folder.run(&["run", "spec.toml"]).status.success());
+    let hash = |folder: &Folder| {
+        let document =
+            fedback::lab::spec::Document::read(&folder.path().join("spec.toml")).unwrap();
+        fedback::lab::experiment::Experiment::new(&document).unwrap().plans[0].hash.clone()
+    };
+    let before = hash(&folder);
+    record("client,seconds\n0,1\n1,1\n2,6\n");
+    assert_ne!(hash(&folder), before);
+}
+
+#[test]
+fn first_arrivals_are_solved_and_checked() {
+    let slow = FIRST.replace("mean = 1.0 }", "mean = [1.0, 2.0, 8.0] }");
+    let folder = Folder::new(&slow);
+    insta::assert_snapshot!(text(&folder.run(&["solve", "spec.toml"]).stdout));
+    insta::assert_snapshot!(text(&folder.run(&["check", "spec.toml"]).stdout));
 }

@@ -48,8 +48,10 @@ const ELSEWHERE: [(&str, &str); 10] = [
 ];
 
 /// Pages whose commands another test runs, and which.
-const OTHERS: [(&str, &str); 1] =
-    [("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py")];
+const OTHERS: [(&str, &str); 2] = [
+    ("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
+    ("docs/how-to/simulate-on-flower.md", "crates/fedback-py/tests/flower/test_simulation.py"),
+];
 
 /// Commands at which the page says to press Ctrl-C: stopped as soon as there is a checkpoint.
 const INTERRUPTED: [&str; 1] = ["fedback run experiment.toml --set rounds=100000"];
@@ -154,7 +156,8 @@ fn what_pages_show_is_what_happens() {
 
 /// The pictures of a page are what its commands drew.
 fn pictures(page: &Page, folder: &Path) {
-    let names = page.text.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
+    let text = page.text.replace("](../images/", "](images/");
+    let names = text.split("](images/").skip(1).filter_map(|rest| rest.split(')').next());
     for name in names {
         let Some((place, file)) = name.split_once('-') else { continue };
         compare_picture(name, &folder.join(place).join(file));

@@ -130,6 +130,7 @@ pub fn scheme_label(scheme: Scheme) -> String {
         Scheme::Full => "full".into(),
         Scheme::WithReplacement { cohort } => format!("with replacement, K = {cohort}"),
         Scheme::WithoutReplacement { cohort } => format!("without replacement, K = {cohort}"),
+        Scheme::FirstArrivals { cohort, .. } => format!("first arrivals, K = {cohort}"),
     }
 }
 

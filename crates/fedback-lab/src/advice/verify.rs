@@ -3,8 +3,6 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::protocol::Scheme;
-
 use super::Advice;
 use crate::error::Error;
 use crate::event::{Ending, Sink};
@@ -106,10 +104,7 @@ pub(super) fn verify(
 /// Numbers that the clients of one round work through.
 fn numbers_a_round(planned: &Plan) -> f64 {
     let protocol = &planned.protocol;
-    let cohort = match protocol.scheme {
-        Scheme::Full => planned.federation.clients(),
-        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
-    };
+    let cohort = protocol.scheme.cohort().unwrap_or(planned.federation.clients());
     let draws = (protocol.local_steps * protocol.batch) as f64 * cohort as f64;
     draws * (1.0 + planned.federation.dim() as f64)
 }

@@ -88,6 +88,11 @@ impl Check {
                 "astray": trial.astray,
                 "objection": trial.objection,
             })),
+            "first_arrivals": self.speed.as_ref().map(|speed| json!({
+                "inclusion": speed.inclusion,
+                "effective_weights": speed.effective_weights,
+                "away_from_stable_point": self.away,
+            })),
             "confidence": self.confidence.as_ref().map(|confidence| {
                 let shares = Verdict::ALL.iter().map(|verdict| {
                     (verdict.as_str().to_string(), json!(confidence.share(*verdict)))

@@ -7,6 +7,7 @@ use fedback_core::protocol::{Step, StepSize};
 use fedback_theory::limit::RoundMap;
 
 use super::Check;
+use crate::dynamics::Dynamics;
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::plan::Plan;
 
@@ -40,7 +41,9 @@ impl Curve {
             None if plan.federation.is_affine() => &zeros,
             None => return None,
         };
-        let map = RoundMap::new(&plan.federation, &plan.protocol, at)?;
+        let dynamics = Dynamics::of(plan);
+        let choice = dynamics.choice.as_ref();
+        let map = RoundMap::of_choice(&dynamics.federation, &dynamics.protocol, choice, at)?;
         let factor = |size: f64| map.mean_square_radius(size).map(f64::sqrt);
         let own = own_steps(plan);
         let limit = check.certificate.point().and_then(|point| point.largest);

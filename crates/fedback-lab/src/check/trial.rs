@@ -1,9 +1,10 @@
 //! A run tried out: a few seeded repetitions, as long as a second or so allows.
 
+use std::sync::Arc;
+
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
-use fedback_core::stream::Seed;
 use fedback_engine::backend::Backend;
 use fedback_engine::simulate::Simulation;
 use fedback_theory::certificate::{Answer, Certificate};
@@ -49,8 +50,7 @@ pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
         let affordable = EFFORT / cost_of_round(&plan.federation, &protocol);
         let expected = 4.0 / (size * margin * protocol.local_steps as f64);
         let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
-        let (federation, start) = (&plan.federation, &plan.start);
-        let trial = run(federation, &protocol, start, &points, rounds as u64, plan.seed());
+        let trial = run(plan, &protocol, &points, rounds as u64);
         let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
         if trial.astray == 0 && trial.distance.is_some_and(|far| far <= allowed) {
             return;
@@ -72,7 +72,7 @@ pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     let expected = outlook.rounds.unwrap_or(0.0);
     let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
     let points = points(certificate);
-    let mut trial = run(federation, protocol, &plan.start, &points, rounds as u64, plan.seed());
+    let mut trial = run(plan, protocol, &points, rounds as u64);
     // Halfway out again is too far; before the run is expected to be near, four scales are.
     let allowed = if rounds >= expected { 0.75 * outlook.scale } else { 4.0 * outlook.scale };
     trial.objection = match trial.distance {
@@ -96,19 +96,13 @@ fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
     first.iter().chain(others).map(|truth| truth.point.theta.clone()).collect()
 }
 
-/// Repetitions of a protocol from `start`, and how far from the first of `points` they end.
-pub fn run(
-    federation: &Federation,
-    protocol: &Protocol,
-    start: &[f64],
-    points: &[Vec<f64>],
-    rounds: u64,
-    seed: Seed,
-) -> Trial {
-    let starts = start.repeat(REPETITIONS);
+/// Repetitions of a plan under a protocol, and how far from the first of `points` they end.
+fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Trial {
+    let starts = plan.start.repeat(REPETITIONS);
+    let (federation, seed) = (&plan.federation, plan.seed());
     let weights = federation.weights.clone();
-    let mut simulation =
-        Simulation::new(federation, *protocol, weights, seed, Round(0), &starts, &[]);
+    let simulation = Simulation::new(federation, *protocol, weights, seed, Round(0), &starts, &[]);
+    let mut simulation = simulation.with_sampler(Arc::new(plan.sampler()));
     // The built-in populations are in memory: their work does not fail.
     let worked = simulation.advance(Round(rounds), false).is_ok();
     let failed = !worked || simulation.repetitions().any(|repetition| repetition.failed.is_some());
@@ -136,11 +130,7 @@ pub fn run(
 
 /// Numbers that one round of all repetitions touches.
 fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
-    use fedback_core::protocol::Scheme;
-    let working = match protocol.scheme {
-        Scheme::Full => federation.clients(),
-        Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
-    };
+    let working = protocol.scheme.cohort().unwrap_or(federation.clients());
     let each = match federation.base {
         Base::Gaussian(_) => 1.0,
         Base::Table(_) => protocol.batch as f64,

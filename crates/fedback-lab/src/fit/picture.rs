@@ -6,14 +6,23 @@ use super::Fitted;
 use super::estimate::displacement;
 use crate::figure::{Axis, Figure, Grid, Mark, Series};
 
+/// Clients that one panel can tell apart.
+const MOST_CLIENTS: usize = 8;
+
 impl Fitted {
     /// For every moving feature a panel: how far its mean is from that under the reference, over its
     /// coefficient, with what was fitted.
     pub fn figure(&self) -> Grid {
         let percent = 100.0 * self.confidence;
-        let panels = self.model.features.iter().map(|&feature| self.panel(feature)).collect();
+        let shown = self.shown();
+        let panels = self.model.features.iter().map(|&f| self.panel(f, &shown)).collect();
+        let all = self.clients.len();
+        let title = match shown.len() < all {
+            true => format!("How far the {} of {all} clients moved that moved most", shown.len()),
+            false => "How far clients moved".into(),
+        };
         Grid {
-            title: "How far clients moved".into(),
+            title,
             subtitle: format!(
                 "Mean of each feature less that under {}, with {percent:.0}% intervals, over its \
                  coefficient in the deployed model; lines: the fitted response",
@@ -23,27 +32,40 @@ impl Fitted {
         }
     }
 
-    fn panel(&self, feature: usize) -> Figure {
+    /// The clients to show, in their order: all, or those with the strongest reaction.
+    fn shown(&self) -> Vec<usize> {
+        let mut clients: Vec<usize> = (0..self.clients.len()).collect();
+        let strength = |client: &usize| self.clients[*client].estimate.values.norm();
+        clients.sort_by(|a, b| strength(b).total_cmp(&strength(a)));
+        clients.truncate(MOST_CLIENTS);
+        clients.sort_unstable();
+        clients
+    }
+
+    fn panel(&self, feature: usize, shown: &[usize]) -> Figure {
         let deployments = &self.input.deployments.0;
         let mut order: Vec<usize> = (0..deployments.len()).collect();
         order.sort_by(|&a, &b| deployments[a][feature].total_cmp(&deployments[b][feature]));
         let mut series = Vec::new();
-        for (client, name) in self.input.clients.iter().enumerate() {
+        let names = || shown.iter().map(|&client| self.input.clients[client].as_str()).enumerate();
+        for (place, name) in names() {
+            let client = shown[place];
             let line = order
                 .iter()
                 .map(|&k| (deployments[k][feature], self.fitted_displacement(client, k, feature)));
             let mark = if self.model.shape == Shape::Matrix { Mark::Dashed } else { Mark::Line };
-            series.push(Series::line(name.as_str(), client, line.collect()).with_mark(mark));
+            series.push(Series::line(name, place, line.collect()).with_mark(mark));
         }
-        for (client, name) in self.input.clients.iter().enumerate() {
+        for (place, name) in names() {
+            let client = shown[place];
             let others = order.iter().filter(|k| **k != self.reference);
-            let aside = self.aside(client, feature);
+            let aside = self.aside(place, shown.len(), feature);
             let seen: Vec<(f64, [f64; 3])> = others
                 .map(|&k| (deployments[k][feature] + aside, displacement(self, client, k, feature)))
                 .collect();
             let points = seen.iter().map(|(x, [value, _, _])| (*x, *value)).collect();
             let bars = seen.iter().map(|(_, [_, low, high])| (*low, *high)).collect();
-            let dots = Series::line(name.as_str(), client, points).with_mark(Mark::Dots);
+            let dots = Series::line(name, place, points).with_mark(Mark::Dots);
             series.push(dots.with_band(bars));
         }
         Figure {
@@ -56,12 +78,11 @@ impl Fitted {
     }
 
     /// Clients stand side by side, so that their intervals can be told apart.
-    fn aside(&self, client: usize, feature: usize) -> f64 {
+    fn aside(&self, place: usize, clients: usize, feature: usize) -> f64 {
         let values = || self.input.deployments.0.iter().map(|theta| theta[feature]);
         let width = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);
-        let clients = self.clients.len() as f64;
-        let step = width * 0.02_f64.min(0.08 / clients);
-        step * (client as f64 - 0.5 * (clients - 1.0))
+        let step = width * 0.02_f64.min(0.08 / clients as f64);
+        step * (place as f64 - 0.5 * (clients as f64 - 1.0))
     }
 
     /// What the fitted response says of a feature's mean, less that under the reference.

@@ -32,6 +32,7 @@ fn scheme_name(protocol: &Protocol) -> String {
         Scheme::Full => "full participation".into(),
         Scheme::WithReplacement { .. } => "scheme I".into(),
         Scheme::WithoutReplacement { .. } => "scheme II".into(),
+        Scheme::FirstArrivals { .. } => "first arrivals".into(),
     }
 }
 

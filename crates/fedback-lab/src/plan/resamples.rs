@@ -71,11 +71,13 @@ fn read(bytes: &[u8], clients: &[String], size: usize) -> Result<Vec<Sensitivity
         return Err("line 1: the first columns are not resample and client".into());
     }
     let numbers = header.len() - 2;
-    if ![1, size, size * size].contains(&numbers) {
-        return Err(format!(
-            "line 1: found {numbers} numbers a client; allowed: 1, {size} or {}",
-            size * size
-        ));
+    let allowed = [1, size, size * size];
+    if !allowed.contains(&numbers) {
+        let allowed = match size {
+            1 => "1".into(),
+            _ => format!("1, {size} or {}", size * size),
+        };
+        return Err(format!("line 1: found {numbers} numbers a client; allowed: {allowed}"));
     }
     let mut order = BTreeMap::<String, usize>::new();
     let mut found: Vec<Vec<Option<Vec<f64>>>> = Vec::new();

@@ -8,7 +8,7 @@ use fedback_core::protocol::{Protocol, Round};
 use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_engine::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
-use super::{CustomPlan, Outline, Plan, Shape, build_protocol, hash, problem};
+use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, problem};
 use crate::error::Error;
 use crate::spec::{Algorithm, KeyError, Point};
 
@@ -44,18 +44,19 @@ impl Plan {
         let fail = |error: KeyError| Error::input(origin, error);
         let built = problem::build(&point.spec, directory).map_err(fail)?;
         let shape = Shape::of(&built.federation, built.data);
-        Ok((SitePlan::new(&point, &shape).map_err(fail)?, built.federation))
+        Ok((SitePlan::new(&point, &shape, directory).map_err(fail)?, built.federation))
     }
 }
 
 impl SitePlan {
-    pub(super) fn new(point: &Point, shape: &Shape) -> Result<Self, KeyError> {
+    pub(super) fn new(point: &Point, shape: &Shape, directory: &Path) -> Result<Self, KeyError> {
         let Algorithm::PFedavg(algorithm) = &point.spec.algorithm;
+        let (_, latencies) = arrivals::build(&point.spec, algorithm, shape, directory)?;
         Ok(SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
             protocol: build_protocol(algorithm, shape.weights.len())?,
-            hash: hash(&point.spec, &shape.data),
+            hash: hash(&point.spec, &[&shape.data[..], &latencies].concat()),
         })
     }
 

@@ -6,7 +6,7 @@
 //! From there on the spec is complete: the same everywhere, recorded, part of the plan's hash. One
 //! table with all rows, divided by a column, is standardised by the very same sums.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fedback_core::base::{Base, RawTable, Standardization, Table, average_of_sums};
 use fedback_core::federation::Federation;
@@ -144,11 +144,16 @@ impl SiteTables {
     }
 
     /// The site's part of a problem whose statistics were gathered.
-    pub fn site(&self, point: &Point, origin: &str) -> Result<(SitePlan, Federation), Error> {
-        self.build(point).map_err(|error| Error::input(origin, error))
+    pub fn site(
+        &self,
+        point: &Point,
+        directory: &Path,
+        origin: &str,
+    ) -> Result<(SitePlan, Federation), Error> {
+        self.build(point, directory).map_err(|error| Error::input(origin, error))
     }
 
-    fn build(&self, point: &Point) -> Result<(SitePlan, Federation), KeyError> {
+    fn build(&self, point: &Point, directory: &Path) -> Result<(SitePlan, Federation), KeyError> {
         let problem = &point.spec.problem;
         let (spec::Base::Sites(base), Some(loss)) = (&problem.base, loss(&problem.loss)) else {
             return Err(fail("kind", "tables of sites go with \"sites\""));
@@ -176,7 +181,7 @@ impl SiteTables {
         let response = response::build(problem, &base, &shape.weights, seed)?;
         let mut federation = Federation { weights: shape.weights.clone(), base, response, loss };
         response::rebase(problem, &mut federation)?;
-        Ok((SitePlan::new(point, &shape)?, federation))
+        Ok((SitePlan::new(point, &shape, directory)?, federation))
     }
 }
 

@@ -5,6 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
+use super::latency::Latency;
 use super::problem::decode_by_kind;
 use super::value::{
     Count, KeyError, Positive, carry, decode, decode_from_value, number, show, take_kind,
@@ -26,8 +27,8 @@ decode_by_kind!(Algorithm {
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
-/// | scheme | required | how a cohort is drawn | "full", "with-replacement", "without-replacement" |
-/// | cohort | required unless full, refused with it | K | ≥ 1, and ≤ N without replacement |
+/// | scheme | required | how a cohort is drawn | "full", "with-replacement", "without-replacement", "first-arrivals" |
+/// | cohort | required unless full, refused with it | K | ≥ 1, and ≤ N but with replacement |
 /// | local_steps | 1 | E | ≥ 1 |
 /// | batch | 1 | observations a local step | ≥ 1 |
 /// | step_size | required | `{ beta, gamma }` for β/(t+γ), or `{ constant }` | > 0 |
@@ -35,6 +36,9 @@ decode_by_kind!(Algorithm {
 /// | deploy | "step" | what batches react to: the local θ or the one last broadcast | "step", "round" |
 /// | aggregate | "deltas" | θ + Σ c·delta, or Σ c·w as printed | "deltas", "iterates" |
 /// | scale_objectives | false | gradients × N·p_i, coefficients 1/K | without replacement only |
+/// | latency | none | how long clients take, where arrivals are simulated | first arrivals only; see [`Latency`] |
+/// | deadline | none | when a round closes without the missing | first arrivals only; > 0, in the unit of the latencies |
+/// | correct | false | coefficients p_i/π_i, which make up for speed, instead of p_i N/K | first arrivals with a latency only |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PFedAvg {
@@ -63,6 +67,15 @@ pub struct PFedAvg {
     /// The remedy for unequal weights without replacement.
     #[serde(default)]
     pub scale_objectives: bool,
+    /// How long clients take, for first arrivals in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
+    /// When a round of first arrivals closes whoever is missing, in the unit of the latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Positive>,
+    /// Whether the coefficients of first arrivals make up for speed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub correct: bool,
 }
 
 fn one() -> Count {
@@ -79,6 +92,8 @@ pub enum SchemeName {
     WithReplacement,
     /// K different clients (the paper's Scheme II).
     WithoutReplacement,
+    /// The first K clients to answer.
+    FirstArrivals,
 }
 
 /// What batches react to.

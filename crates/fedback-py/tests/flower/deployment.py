@@ -37,6 +37,17 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
+def commands(page: str) -> str:
+    """The commands of a page, with its files written."""
+    parts = ["set -eu"]
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        if language == "sh":
+            parts.append(text)
+        elif language == "toml" and (name := re.match(r"# (\S+\.toml)\n", text)):
+            parts.append(f"cat > {name[1]} <<'PAGE'\n{text}PAGE")
+    return "\n".join(parts)
+
+
 def free_port() -> int:
     """A port that nobody listens on just now."""
     with socket.socket() as listener:

@@ -8,23 +8,18 @@ import signal
 import subprocess
 from pathlib import Path
 
-from deployment import PROGRAMS, descendants, free_port
+from deployment import PROGRAMS, commands, descendants, free_port
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs/how-to/deploy.md"
 
 
 def script(page: str, port: int) -> str:
-    """The page's commands, with its files written, on other ports."""
-    parts = ["set -eu"]
-    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        if language == "sh":
-            parts.append(text)
-        elif language == "toml" and (name := re.match(r"# (\S+\.toml)\n", text)):
-            parts.append(f"cat > {name[1]} <<'PAGE'\n{text}PAGE")
+    """The page's commands, on other ports."""
+    text = commands(page)
     for number in (9400, 9410):
-        parts = [part.replace(str(number), str(port + number - 9400)) for part in parts]
-    return "\n".join(parts)
+        text = text.replace(str(number), str(port + number - 9400))
+    return text
 
 
 def test_what_the_page_says_works(tmp_path):

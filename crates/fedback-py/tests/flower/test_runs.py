@@ -100,3 +100,10 @@ def short_app(message, context):
     from fedback.flower.client_app import app
 
     return app(message, context)
+
+
+def test_first_arrivals_close_a_round_and_are_replayed(place):
+    spec = place("gaussian")
+    set = "rounds=4; algorithm.scheme=first-arrivals; algorithm.cohort=2"
+    federate(grid(spec, set), settings(spec, set))
+    assert fedback.replay(1, store=spec.with_name("fedback.db"))[1]

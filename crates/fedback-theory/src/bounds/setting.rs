@@ -50,7 +50,11 @@ impl Setting {
         let q = federation.weights.iter().map(|p| n * p);
         let (most, least) = (q.clone().fold(0.0, f64::max), q.fold(f64::INFINITY, f64::min));
         let uneven = most - least > 1e-9;
-        let covered = if protocol.deploy == Deploy::Round {
+        let covered = if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
+            Err(
+                "the theorems know no first arrivals: their cohorts are drawn by chance, not by speed",
+            )
+        } else if protocol.deploy == Deploy::Round {
             Err("the theorems deploy the model at every local step, this protocol once a round")
         } else if matches!(protocol.scheme, Scheme::WithoutReplacement { .. })
             && uneven
@@ -85,8 +89,8 @@ impl Setting {
         match self.scheme {
             Scheme::Full => 0.0,
             Scheme::WithReplacement { cohort } => 1.0 / cohort as f64,
-            Scheme::WithoutReplacement { .. } if n <= 1.0 => 0.0,
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } if n <= 1.0 => 0.0,
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 (n - cohort as f64) / (cohort as f64 * (n - 1.0))
             }
         }
@@ -248,7 +252,9 @@ impl Setting {
                 Scheme::Full => (4.0 * e * e + 2.0 * e, c3.clone()?),
                 Scheme::WithReplacement { .. } => (4.0 * e * e + 10.0 * e + 6.0, c3.clone()?),
                 // Theorem 3.3 prints c5 where its proof has c3.
-                Scheme::WithoutReplacement { .. } => (4.0 * e * e + 10.0 * e + 6.0, c5.clone()?),
+                Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
+                    (4.0 * e * e + 10.0 * e + 6.0, c5.clone()?)
+                }
             };
             Ok((beta / cap).max(e).max(beta * (polynomial * c).sqrt()))
         });

@@ -7,7 +7,7 @@
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Protocol;
+use fedback_core::protocol::{Protocol, Scheme};
 
 use super::outlook::{Case, local_outlook, outlook, short};
 use super::small_steps::{SmallSteps, direction};
@@ -84,6 +84,11 @@ pub(super) fn clients(
             without: None,
         })
         .collect();
+    if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
+        let words =
+            "nobody was left out: among first arrivals the others would then be in it more often";
+        return Clients { parts, words: words.into() };
+    }
     let (chosen, all) = influential(federation, protocol, stable);
     let mut others = federation.clone();
     for &client in &chosen {
@@ -168,7 +173,8 @@ type Judged = (Judgement, Option<f64>, Option<f64>);
 /// Judged again as a whole, without naming steps.
 fn again(others: &Federation, protocol: &Protocol, start: &[f64]) -> Judged {
     let report = stable_points(others, start);
-    let case = Case { federation: others, start, points: &report.points, effort: EFFORT };
+    let case =
+        Case { federation: others, start, points: &report.points, choice: None, effort: EFFORT };
     let everywhere = report.everywhere.unwrap_or((None, None));
     let small = match report.points.is_empty() {
         true => small_steps_nowhere(&report),
@@ -192,7 +198,8 @@ fn near(others: &Federation, protocol: &Protocol, start: &[f64], point: &StableP
         everywhere: None,
         line: false,
     };
-    let case = Case { federation: others, start, points: &report.points, effort: EFFORT };
+    let case =
+        Case { federation: others, start, points: &report.points, choice: None, effort: EFFORT };
     let Some(moved) = report.points.first() else {
         let lost = Answer::unknown("no stable point was found nearby");
         let small = small_steps_nowhere(&report);

@@ -7,6 +7,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::Protocol;
 
 use super::{Verdict, judge};
+use crate::choice::Choice;
 use crate::stable::stable_points;
 
 /// Shares of verdicts among resamples.
@@ -29,12 +30,14 @@ impl Confidence {
 pub fn confidence<F: Borrow<Federation>>(
     resamples: impl IntoIterator<Item = F>,
     protocol: &Protocol,
+    choice: Option<&Choice>,
     start: &[f64],
 ) -> Option<Confidence> {
     let mut counts = [0usize; 5];
     for resample in resamples {
         let federation = resample.borrow();
-        let verdict = judge(federation, protocol, start, &stable_points(federation, start)).verdict;
+        let stable = stable_points(federation, start);
+        let verdict = judge(federation, protocol, choice, start, &stable).verdict;
         for (count, known) in counts.iter_mut().zip(Verdict::ALL) {
             *count += usize::from(known == verdict);
         }

@@ -4,6 +4,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Step};
 use nalgebra::DVector;
 
+use crate::choice::Choice;
 use crate::limit::{Floor, RoundMap};
 use crate::stable::{Stability, StablePoint};
 
@@ -43,12 +44,14 @@ impl LocalTruth {
     pub(super) fn of(
         federation: &Federation,
         protocol: &Protocol,
+        choice: Option<&Choice>,
         point: &StablePoint,
         rounds: u64,
         known: Option<(Option<f64>, Option<f64>)>,
     ) -> Self {
         let attracting = point.stability() == Stability::Attracting;
-        let map = attracting.then(|| RoundMap::new(federation, protocol, &point.theta)).flatten();
+        let map = || RoundMap::of_choice(federation, protocol, choice, &point.theta);
+        let map = attracting.then(map).flatten();
         let (largest_in_mean, largest) = known.unwrap_or_else(|| match &map {
             Some(map) => (map.largest_step(), map.largest_step_in_mean_square()),
             None => (None, None),

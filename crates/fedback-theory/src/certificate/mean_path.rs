@@ -152,7 +152,8 @@ impl<'a> Walk<'a> {
     }
 
     fn is_calm(&self) -> bool {
-        self.size() * self.protocol.local_steps as f64 * self.slope <= CALM
+        let length = self.size() * self.protocol.local_steps as f64 * self.case.speed().max(1.0);
+        length * self.slope <= CALM
     }
 
     fn cost_of_round(&self) -> f64 {
@@ -172,9 +173,10 @@ impl<'a> Walk<'a> {
         sum.fill(0.0);
         for client in (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0) {
             let p = federation.weights[client];
-            let (expected, factor) = match self.protocol.scale_objectives {
-                true => (1.0 / n, n * p),
-                false => (p, 1.0),
+            let (expected, factor) = match (self.case.choice, self.protocol.scale_objectives) {
+                (Some(choice), _) => (choice.expected[client], 1.0),
+                (None, true) => (1.0 / n, n * p),
+                (None, false) => (p, 1.0),
             };
             local.copy_from_slice(&self.theta);
             for k in 0..self.protocol.local_steps as u64 {
@@ -289,6 +291,7 @@ impl<'a> Walk<'a> {
 
     /// Rounds after which the steps since the flow began sum to `time`.
     fn rounds_after(&self, time: f64) -> f64 {
+        let time = time / self.case.speed();
         let e = self.protocol.local_steps as f64;
         let began = self.step as f64;
         match self.protocol.step_size {

@@ -11,6 +11,7 @@ use fedback_core::protocol::{Protocol, Round, StepSize};
 
 use super::Answer;
 use super::mean_path::{self, Ending};
+use crate::choice::Choice;
 use crate::exact::ExactCurve;
 use crate::limit::{self, Floor, RoundMap};
 use crate::stable::StablePoint;
@@ -36,8 +37,27 @@ pub(super) struct Case<'a> {
     pub(super) federation: &'a Federation,
     pub(super) start: &'a [f64],
     pub(super) points: &'a [StablePoint],
+    /// The moments of a cohort's coefficients, where they depend on who is fast.
+    pub(super) choice: Option<&'a Choice>,
     /// Numbers that following a path may touch.
     pub(super) effort: f64,
+}
+
+impl Case<'_> {
+    /// Rounds linearised for a scan of step sizes.
+    pub(super) fn scan(&self, protocol: &Protocol, theta: &[f64]) -> Option<RoundMap> {
+        RoundMap::of_choice(self.federation, protocol, self.choice, theta)
+    }
+
+    /// Rounds linearised for a few step sizes.
+    fn map(&self, protocol: &Protocol, theta: &[f64]) -> Option<RoundMap> {
+        RoundMap::thorough(self.federation, protocol, self.choice, theta)
+    }
+
+    /// What the update of an expected round is multiplied with.
+    pub(super) fn speed(&self) -> f64 {
+        self.choice.map_or(1.0, Choice::speed)
+    }
 }
 
 /// What P-FedAvg does at given step sizes.
@@ -107,7 +127,7 @@ pub(super) fn scale(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -
 }
 
 fn affine(case: &Case<'_>, protocol: &Protocol, point: &StablePoint, scale: f64) -> Outlook {
-    let Some(map) = RoundMap::thorough(case.federation, protocol, &point.theta) else {
+    let Some(map) = case.map(protocol, &point.theta) else {
         return Outlook::new(None, "the dimension is too high to linearise a round", scale);
     };
     let mut found = match protocol.step_size {
@@ -210,8 +230,9 @@ fn decaying(
     if margin.is_nan() || margin <= 0.0 {
         return say(Some(false), "small steps lead away from the stable point".into());
     }
-    let Ok(mut curve) = ExactCurve::new(case.federation, protocol, case.start, Some(&point.theta))
-    else {
+    let stable = Some(point.theta.as_slice());
+    let curve = ExactCurve::of_choice(case.federation, protocol, case.choice, case.start, stable);
+    let Ok(mut curve) = curve else {
         return say(None, "exact moments need an affine problem".into());
     };
     let shrinks =
@@ -250,7 +271,8 @@ fn decaying(
     }
     // From here on every round contracts, at last like (t + γ)^(−β margin), and noise like its root.
     let step = round as f64 * e;
-    let power = (beta * margin).min(0.5);
+    let rate = beta * margin * case.speed();
+    let power = rate.min(0.5);
     let slow = libm::pow((now / (NEAR * scale)).max(1.0), 1.0 / power);
     let rounds = settled.unwrap_or(((step + gamma) * slow - gamma) / e);
     found.rounds = Some(rounds);
@@ -258,13 +280,13 @@ fn decaying(
         let why = format!(
             "beta · margin is {}: the error falls like a power of t so small that getting near \
              would take {} rounds",
-            short(beta * margin),
+            short(rate),
             short(rounds)
         );
         return Outlook { answer: Answer { settles: None, why }, slow: true, ..found };
     }
     found.answer.why =
-        format!("errors fall like (t + gamma)^−{}, squared ones to nothing", short(beta * margin));
+        format!("errors fall like (t + gamma)^−{}, squared ones to nothing", short(rate));
     found
 }
 
@@ -308,7 +330,7 @@ pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &Stable
     if limit::rescales(case.federation, protocol) && !constant_steps {
         return Outlook::new(Some(false), "models of unequal weights are averaged", scale);
     }
-    let Some(map) = RoundMap::thorough(case.federation, protocol, &point.theta) else {
+    let Some(map) = case.map(protocol, &point.theta) else {
         return Outlook::new(None, "the dimension is too high to linearise a round", scale);
     };
     let first = protocol.step_size.at(protocol.first_step(Round(0)));
@@ -324,7 +346,7 @@ fn local(
     (travelled, scale): (f64, f64),
 ) -> Outlook {
     let say = |settles, why: String| Outlook::new(settles, why, scale);
-    let Some(map) = RoundMap::thorough(case.federation, protocol, end) else {
+    let Some(map) = case.map(protocol, end) else {
         return say(None, "the dimension is too high to linearise a round".into());
     };
     let first = protocol.step_size.at(protocol.first_step(Round(0)));
@@ -349,8 +371,10 @@ fn local(
     if let StepSize::Decaying { beta, .. } = protocol.step_size {
         let margin = point.gradient_margin.unwrap_or(f64::NAN);
         found.floor = None;
-        found.answer.why =
-            format!("errors fall like (t + gamma)^−{}, to nothing", short(beta * margin));
+        found.answer.why = format!(
+            "errors fall like (t + gamma)^−{}, to nothing",
+            short(beta * margin * case.speed())
+        );
     }
     if travelled > MOST_ROUNDS {
         let why = format!("getting near would take {} rounds", short(travelled));
@@ -365,8 +389,7 @@ fn on_the_way(case: &Case<'_>, protocol: &Protocol, end: &[f64], size: f64) -> R
     for share in [0.0, 0.5] {
         let between = case.start.iter().zip(end).map(|(a, b)| a + share * (b - a));
         let between: Vec<f64> = between.collect();
-        let radius = RoundMap::thorough(case.federation, protocol, &between)
-            .and_then(|map| map.mean_square_radius(size));
+        let radius = case.map(protocol, &between).and_then(|map| map.mean_square_radius(size));
         if radius.is_none_or(|radius| radius > LARGEST_ON_THE_WAY) {
             return Err(format!(
                 "on the way from the start a round of the step size {size} multiplies squared errors \
@@ -408,8 +431,7 @@ fn robust(
             let there: Vec<f64> = end.iter().zip(out.iter()).map(|(e, o)| e + o).collect();
             let gradient = case.federation.mean_field(&there, &there).gradient;
             let back = inverse.solve(&gradient).map_or(f64::NAN, |newton| newton.dot(&out));
-            let radius = RoundMap::thorough(case.federation, protocol, &there)
-                .and_then(|map| map.mean_square_radius(size));
+            let radius = case.map(protocol, &there).and_then(|map| map.mean_square_radius(size));
             let holds =
                 back > 0.25 * out.norm_squared() && radius.is_some_and(|radius| radius < 1.0);
             if !holds {

@@ -5,7 +5,7 @@ use fedback_core::protocol::{Aggregate, Protocol, StepSize};
 use super::Answer;
 use super::mean_path::{self, Ending};
 use super::outlook::{Case, outlook};
-use crate::limit::{self, RoundMap};
+use crate::limit;
 
 /// How often steps are halved before giving up.
 const HALVINGS: usize = 24;
@@ -84,7 +84,7 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     let (Some(true), Some(index)) = (found.answer.settles, found.point) else { return found };
     let point = &case.points[index];
     let margin = point.gradient_margin.unwrap_or(f64::NAN);
-    if let Some(map) = RoundMap::new(case.federation, protocol, &point.theta) {
+    if let Some(map) = case.scan(protocol, &point.theta) {
         found.largest_in_mean = map.largest_step();
         found.largest = map.largest_step_in_mean_square();
     }
@@ -103,7 +103,7 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
             found.constant = Some(size);
         }
         // Twice the rate at which the law of large t sets in; the first step is the constant one's.
-        let beta = rounded_up(2.0 / margin);
+        let beta = rounded_up(2.0 / (margin * case.speed()));
         let gamma = rounded_up(beta / size);
         if found.decaying.is_none() && works(StepSize::Decaying { beta, gamma }) {
             found.decaying = Some((beta, gamma));
@@ -126,7 +126,7 @@ fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     let deltas = Protocol { aggregate: Aggregate::Deltas, ..*protocol };
     let toward = direction(case, &deltas);
     let (Some(true), Some(index)) = (toward.answer.settles, toward.point) else { return found };
-    let map = RoundMap::new(case.federation, &deltas, &case.points[index].theta);
+    let map = case.scan(&deltas, &case.points[index].theta);
     let mut size = map.and_then(|map| map.largest_step_in_mean_square()).unwrap_or(f64::NAN);
     for _ in 0..8 {
         size = rounded_down(0.5 * size);

@@ -5,6 +5,7 @@ use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
 use nalgebra::{DMatrix, DVector};
 
 use super::Aggregation;
+use crate::choice::Choice;
 
 /// Full matrices for every client.
 pub(super) struct Matrices {
@@ -84,8 +85,12 @@ impl Matrices {
         let clients = self.u.len();
         let dim = centre.len();
         let g = &how.expected;
-        let mean: DVector<f64> = (0..clients).map(|i| &self.u[i] * g[i]).sum();
-        let gain: DMatrix<f64> = (0..clients).map(|i| &self.a[i] * g[i]).sum();
+        let mut mean: DVector<f64> = (0..clients).map(|i| &self.u[i] * g[i]).sum();
+        let mut gain: DMatrix<f64> = (0..clients).map(|i| &self.a[i] * g[i]).sum();
+        if how.choice.is_some() {
+            mean += &self.shared_mean * how.kept();
+            gain += DMatrix::identity(dim, dim) * how.kept();
+        }
         let noise: DMatrix<f64> = (0..clients).map(|i| &self.q[i] * (g[i] * g[i])).sum();
         let spread = self.spread(how.weights);
         let consensus = spread.trace();
@@ -95,6 +100,10 @@ impl Matrices {
             Scheme::WithoutReplacement { cohort } => {
                 self.without_replacement(how, centre, &noise) * how.finite_population(cohort)
             }
+            Scheme::FirstArrivals { .. } => match how.choice {
+                Some(choice) => self.arrival_variance(choice),
+                None => DMatrix::from_element(dim, dim, f64::NAN),
+            },
         };
         self.shared = &gain * &self.shared * gain.transpose() + noise + sampling;
         self.shared_mean = mean;
@@ -114,6 +123,26 @@ impl Matrices {
                 let (y, b) = (&self.u[i] - &mean, &self.a[i] - &gain);
                 let shared = &b * &self.shared * b.transpose();
                 (&y * y.transpose() + shared + &self.q[i] * (1.0 - p[i])) * p[i]
+            })
+            .sum()
+    }
+
+    /// Σ Cov(c_k, c_l) E δ_k δ_lᵀ with the updates δ of all clients.
+    fn arrival_variance(&self, choice: &Choice) -> DMatrix<f64> {
+        let clients = 0..self.u.len();
+        let dim = self.shared_mean.len();
+        let identity = DMatrix::identity(dim, dim);
+        let pull = |i: usize| &self.u[i] - &self.shared_mean;
+        let own = |i: usize| &self.a[i] - &identity;
+        clients
+            .clone()
+            .map(|i| {
+                let column = choice.covariance.column(i);
+                let others: DVector<f64> = clients.clone().map(|l| pull(l) * column[l]).sum();
+                let gains: DMatrix<f64> = clients.clone().map(|l| own(l) * column[l]).sum();
+                pull(i) * others.transpose()
+                    + own(i) * &self.shared * gains.transpose()
+                    + &self.q[i] * column[i]
             })
             .sum()
     }

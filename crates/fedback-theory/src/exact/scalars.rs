@@ -4,6 +4,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
 
 use super::Aggregation;
+use crate::choice::Choice;
 
 /// One recursion for every client and coordinate, client after client.
 pub(super) struct Scalars {
@@ -93,8 +94,9 @@ impl Scalars {
         for j in 0..self.dim {
             let column = Column { scalars: self, j, p: how.weights };
             consensus += column.spread();
-            let mean = column.mean(&how.expected, |k| self.u[k]);
-            let gain = column.mean(&how.expected, |k| self.a[k]);
+            let kept = how.kept();
+            let mean = column.mean(&how.expected, |k| self.u[k]) + kept * self.shared_mean[j];
+            let gain = column.mean(&how.expected, |k| self.a[k]) + kept;
             let noise = column.sum(|i, k| how.expected[i] * how.expected[i] * self.q[k]);
             let variance = self.shared[j] * gain * gain
                 + noise
@@ -146,6 +148,9 @@ impl Column<'_> {
             Scheme::Full => return 0.0,
             Scheme::WithReplacement { cohort } => return self.spread() / cohort as f64,
             Scheme::WithoutReplacement { cohort } => cohort,
+            Scheme::FirstArrivals { .. } => {
+                return how.choice.map_or(f64::NAN, |choice| self.arrival_variance(choice));
+            }
         };
         let (origin, own) = match how.aggregate {
             Aggregate::Iterates if !how.sums_to_one() => (-centre, 0.0),
@@ -159,5 +164,19 @@ impl Column<'_> {
             (g * y(k) - mean).powi(2) + shared[self.j] * (g * b(k) - gain).powi(2)
         });
         how.finite_population(cohort) * (values / n + (n - 1.0) * noise)
+    }
+
+    /// Σ Cov(c_k, c_l) E δ_k δ_l with the updates δ of all clients.
+    fn arrival_variance(&self, choice: &Choice) -> f64 {
+        let Scalars { u, a, q, shared, shared_mean, .. } = self.scalars;
+        let (origin, shared) = (shared_mean[self.j], shared[self.j]);
+        self.sum(|i, k| {
+            let column = choice.covariance.column(i);
+            let pairs = self.sum(|m, l| {
+                column[m]
+                    * ((u[k] - origin) * (u[l] - origin) + shared * (a[k] - 1.0) * (a[l] - 1.0))
+            });
+            pairs + column[i] * q[k]
+        })
     }
 }

@@ -66,10 +66,17 @@ impl RoundMap {
             false => DVector::zeros(dim),
         };
         let mut source = &origin * origin.transpose() * self.pairs;
-        for (client, drift) in self.clients.iter().zip(&drifts) {
+        let columns = self.factor.as_ref().map_or(0, DMatrix::ncols);
+        let mut together = vec![DVector::zeros(dim); columns];
+        for (place, (client, drift)) in self.clients.iter().zip(&drifts).enumerate() {
             let own = size * client.scale;
             let moved = (self.local(client, own) - &identity) * &bias + drift + &origin;
             source += &moved * moved.transpose() * client.choice;
+            if let Some(factor) = &self.factor {
+                for (sum, part) in together.iter_mut().zip(factor.row(place).iter()) {
+                    *sum += &moved * *part;
+                }
+            }
             let noise = gradient_noise::covariance(federation, protocol, client.number, theta);
             let noise = match &client.noise {
                 Some(multiplicative) => noise + multiplicative.apply(&self.spread_out(&bias)),
@@ -77,6 +84,7 @@ impl RoundMap {
             };
             source += self.collected(client, &noise, own) * client.square;
         }
+        together.iter().for_each(|moved| source += moved * moved.transpose());
         let covariance = SecondMoment::new(self, size).solve(&source)?;
         Some(Floor { bias, covariance })
     }
@@ -121,9 +129,11 @@ impl RoundMap {
 mod tests {
     use super::super::RoundMap;
     use super::super::tests::Problem;
+    use crate::choice::Choice;
     use crate::exact::ExactCurve;
     use crate::stable::stable_points;
     use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
+    use nalgebra::DMatrix;
 
     /// The floor is where the exact recursion ends, for every scheme, rule and deployment.
     #[test]
@@ -172,6 +182,56 @@ mod tests {
                 let rate = (far.moments().distance_sq.unwrap() / early).powf(0.05);
                 let radius = map.mean_square_radius(size).unwrap();
                 assert!((rate - radius).abs() < 0.05 * radius, "{scheme:?}: {rate} {radius}");
+            }
+        }
+    }
+
+    /// The same for first arrivals of unequal speed, corrected and not, at the effective weights. The
+    /// pairs are of latencies whose order is known: rates 4, 2 and 1 race for two places.
+    #[test]
+    fn first_arrivals_end_at_the_floor() {
+        let race = |first: f64, second: f64, third: f64| {
+            let total = first + second + third;
+            first / total * second / (second + third) + second / total * first / (first + third)
+        };
+        let (a, b, c) = (race(4.0, 2.0, 1.0), race(4.0, 1.0, 2.0), race(2.0, 1.0, 4.0));
+        let pairs = DMatrix::from_row_slice(3, 3, &[a + b, a, b, a, a + c, c, b, c, b + c]);
+        for correct in [false, true] {
+            for deploy in [Deploy::Step, Deploy::Round] {
+                let problem = Problem {
+                    sensitivity: vec![
+                        vec![vec![0.4, 0.5], vec![-0.5, 0.4]],
+                        vec![vec![0.0, -1.0], vec![0.5, 0.3]],
+                        vec![vec![-0.5, 0.0], vec![0.7, -1.0]],
+                    ],
+                    scheme: Scheme::FirstArrivals { cohort: 2, correct },
+                    local_steps: 4,
+                    deploy,
+                    ..Problem::default()
+                };
+                let (mut federation, protocol) = (problem.federation(), problem.protocol());
+                let choice = Choice::of_first_arrivals(&federation.weights, &pairs, 2, correct);
+                federation.weights = choice.effective_weights().into();
+                let point = stable_points(&federation, &[0.0, 0.0]).points.remove(0).theta;
+                let chosen = Some(&choice);
+                let map = RoundMap::of_choice(&federation, &protocol, chosen, &point).unwrap();
+                let floor = map.floor(&federation, &protocol, &point, 0.2).unwrap();
+                let curve = |start: &[f64]| {
+                    ExactCurve::of_choice(&federation, &protocol, chosen, start, Some(&point))
+                        .unwrap()
+                };
+                let mut near = curve(&[3.0, -2.0]);
+                (0..400).for_each(|_| near.advance());
+                let expected = near.moments().distance_sq.unwrap();
+                let found = floor.distance_sq();
+                assert!((found - expected).abs() < 1e-9 * expected, "{found} {expected}");
+                let mut far = curve(&[1e100, 3e99]);
+                (0..40).for_each(|_| far.advance());
+                let early = far.moments().distance_sq.unwrap();
+                (0..20).for_each(|_| far.advance());
+                let rate = (far.moments().distance_sq.unwrap() / early).powf(0.05);
+                let radius = map.mean_square_radius(0.2).unwrap();
+                assert!((rate - radius).abs() < 0.05 * radius, "{rate} {radius}");
             }
         }
     }

@@ -25,8 +25,9 @@ pub(super) struct SecondMoment<'a> {
     gain: DMatrix<f64>,
     /// Σ E(c_k) D_k, or Σ E(c_k) B_k where models and not updates are averaged.
     total: DMatrix<f64>,
-    /// D_k, or B_k, of the clients whose choice is random.
-    moves: Vec<DMatrix<f64>>,
+    /// D_k, or B_k, of the clients whose choice is random, with what multiplies its square; or
+    /// Σ_k L_km D_k for every column of the covariance's factor.
+    moves: Vec<(f64, DMatrix<f64>)>,
 }
 
 impl<'a> SecondMoment<'a> {
@@ -35,12 +36,19 @@ impl<'a> SecondMoment<'a> {
         let identity = DMatrix::identity(dim, dim);
         let mut moved = DMatrix::zeros(dim, dim);
         let mut moves = Vec::new();
-        for client in &map.clients {
+        if let Some(factor) = &map.factor {
+            moves = vec![(1.0, DMatrix::zeros(dim, dim)); factor.ncols()];
+        }
+        for (place, client) in map.clients.iter().enumerate() {
             let own = map.local(client, size * client.scale);
             let delta = &own - &identity;
             moved += &delta * client.expected;
-            if client.choice > 0.0 {
-                moves.push(if map.rescales { own } else { delta });
+            if let Some(factor) = &map.factor {
+                for (sum, part) in moves.iter_mut().zip(factor.row(place).iter()) {
+                    sum.1 += &delta * *part;
+                }
+            } else if client.choice > 0.0 {
+                moves.push((client.choice, if map.rescales { own } else { delta }));
             }
         }
         let gain = &identity + &moved;
@@ -54,9 +62,8 @@ impl<'a> SecondMoment<'a> {
         if !self.moves.is_empty() {
             sum += &self.total * x * self.total.transpose() * self.map.pairs;
         }
-        let chosen = self.map.clients.iter().filter(|client| client.choice > 0.0);
-        for (client, own) in chosen.zip(&self.moves) {
-            sum += own * x * own.transpose() * client.choice;
+        for (choice, own) in &self.moves {
+            sum += own * x * own.transpose() * *choice;
         }
         for client in &self.map.clients {
             if let Some(noise) = self.noise(client, x) {

@@ -17,7 +17,9 @@ impl Question {
         match scheme {
             _ if self.waits() => true,
             Scheme::Full => true,
-            Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithReplacement { cohort }
+            | Scheme::WithoutReplacement { cohort }
+            | Scheme::FirstArrivals { cohort, .. } => {
                 cohort == largest && !(self.full && largest == clients)
             }
         }
@@ -33,6 +35,7 @@ impl Question {
             Scheme::WithoutReplacement { cohort } => {
                 self.without_replacement && cohort <= self.largest_cohort
             }
+            Scheme::FirstArrivals { .. } => false,
         }
     }
 

@@ -41,7 +41,7 @@ impl Sampling {
             Scheme::WithReplacement { cohort } => {
                 Sampling { family: Family::With, share: 1.0 / cohort as f64 }
             }
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 let k = cohort as f64;
                 let share = if clients > 1 { (n - k) / (k * (n - 1.0)) } else { 0.0 };
                 Sampling { family: Family::Without, share }

@@ -104,15 +104,12 @@ impl Search<'_> {
         let scheme = self.variants[best.variant].scheme;
         let resize: fn(usize) -> Scheme = match scheme {
             Scheme::Full if !self.question.without_replacement => return,
-            Scheme::Full | Scheme::WithoutReplacement { .. } => {
+            Scheme::Full | Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
                 |cohort| Scheme::WithoutReplacement { cohort }
             }
             Scheme::WithReplacement { .. } => |cohort| Scheme::WithReplacement { cohort },
         };
-        let own = match scheme {
-            Scheme::Full => clients,
-            Scheme::WithReplacement { cohort } | Scheme::WithoutReplacement { cohort } => cohort,
-        };
+        let own = scheme.cohort().unwrap_or(clients);
         let known = |k: &usize| self.variants.iter().any(|v| v.scheme == resize(*k));
         let low = (1..own).rev().find(known).unwrap_or(own);
         let high = (own + 1..=clients).find(known).unwrap_or(own);

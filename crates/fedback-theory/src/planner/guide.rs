@@ -53,7 +53,7 @@ fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
                 let k = cohort as f64;
                 (p * p + p * (1.0 - p) / k, p / k)
             }
-            Scheme::WithoutReplacement { cohort } => {
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
                 let k = cohort as f64;
                 let finite = if n > 1.0 { (n - k) / (n - 1.0) } else { 0.0 };
                 (n / k * p * p, n / k * finite * p * p)

@@ -27,7 +27,9 @@ impl Latency {
     pub fn of_round(self, scheme: Scheme, weights: &[f64]) -> f64 {
         match scheme {
             Scheme::Full => self.largest(weights.len()),
-            Scheme::WithoutReplacement { cohort } => self.largest(cohort),
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
+                self.largest(cohort)
+            }
             Scheme::WithReplacement { cohort } => {
                 let missed = |p: &f64| libm::pow(1.0 - p, cohort as f64);
                 let distinct: f64 = weights.iter().map(|p| 1.0 - missed(p)).sum();

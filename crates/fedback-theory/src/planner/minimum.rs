@@ -58,10 +58,11 @@ pub(super) fn lowest_between(
         }
         // Every third cut is golden, so that both sides shrink.
         let vertex = if turn % 3 == 2 { None } else { parabola(left, middle, right) };
-        let x = vertex.unwrap_or_else(|| match middle.0 - left.0 > right.0 - middle.0 {
+        let golden = match middle.0 - left.0 > right.0 - middle.0 {
             true => middle.0 - GOLDEN * (middle.0 - left.0),
             false => middle.0 + GOLDEN * (right.0 - middle.0),
-        });
+        };
+        let x = vertex.unwrap_or(golden);
         let next = (x, function(x));
         match (next.1 < middle.1, next.0 < middle.0) {
             (true, true) => (middle, right) = (next, middle),

@@ -97,7 +97,7 @@ mod tests {
         let entry = |k: usize| libm::sin(1.7 * k as f64);
         let rows: Vec<Vec<f64>> =
             (0..21).map(|i| (0..dim).map(|j| entry(i * dim + j)).collect()).collect();
-        let label = |i: usize| (i % 3 == 0) as u64 as f64;
+        let label = |i: usize| f64::from(u8::from(i.is_multiple_of(3)));
         let sample = Sample::new(rows.iter().enumerate().map(|(i, row)| (&row[..], label(i))), dim);
         let (theta, moved) = ([0.4, -1.1, 2.0], 0.3);
         let (means, total) = sample.mean_slopes(Logistic, &theta, moved);

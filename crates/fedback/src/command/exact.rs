@@ -11,16 +11,12 @@ use crate::output::{self, short, short_vector, table};
 
 pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
-    let origin = args.spec.display();
     let mut outcomes = Vec::new();
     for plan in &experiment.plans {
         if plan.stable_point.is_none() && plan.spec.measure.distance {
             context.warn("there is no stable point (`fedback solve` says why)");
         }
-        outcomes.push(exact::exact(plan).map_err(|error| match error {
-            Error::Input(message) => Error::Input(format!("{origin}: {message}")),
-            other => other,
-        })?);
+        outcomes.push(exact::exact(plan).map_err(super::in_spec(&args))?);
     }
     match args.json {
         true => output::print_json(&outcome::to_json(&outcomes, experiment.swept)),

@@ -42,12 +42,7 @@ pub fn run(context: &Context, args: FitArgs) -> Result<(), Error> {
     let input = Input::read(&args.data, &args.deployments, &columns)?;
     let fitted = Fitted::new(input, &question)?;
     folder.write(&fitted)?;
-    for warning in &fitted.warnings {
-        context.warn(warning);
-    }
-    for (client, name) in fitted.clients.iter().zip(&fitted.input.clients) {
-        client.warnings.iter().for_each(|warning| context.warn(&format!("{name}: {warning}")));
-    }
+    fitted.all_warnings().iter().for_each(|warning| context.warn(warning));
     if args.json {
         return output::print_json(&fitted.to_json(&folder));
     }

@@ -131,6 +131,14 @@ fn wrong_option(error: KeyError) -> Error {
     Error::input(format!("--{}", error.key.replace('_', "-")), error.message)
 }
 
+/// A complaint about a key with the spec that holds it.
+fn in_spec(args: &SpecArgs) -> impl Fn(Error) -> Error {
+    move |error| match error {
+        Error::Input(message) => Error::input(args.spec.display(), message),
+        other => other,
+    }
+}
+
 /// How a point of a sweep is called in tables and legends.
 fn label(plan: &Outline) -> String {
     label_of(&plan.spec.name, &plan.set)

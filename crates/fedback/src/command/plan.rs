@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use fedback::core::protocol::StepSize;
-use fedback::lab::advice::{Advice, Question, latency, planned_spec, scheme_label};
+use fedback::lab::advice::{
+    Advice, Question, latency, planned_spec, refuse_first_arrivals, scheme_label,
+};
 use fedback::lab::bounds::Cost;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
@@ -27,6 +29,7 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
                    keys with --set";
         return Err(Error::input(&document.origin, why));
     };
+    refuse_first_arrivals(plan).map_err(super::in_spec(&args.spec))?;
     question.check(plan.clients()).map_err(super::wrong_option)?;
     if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
         let why = "exists already; choose another name, or replace it with --force";

@@ -17,6 +17,12 @@ use crate::progress::Progress;
 
 pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
+    // Said before a store is made.
+    experiment
+        .plans
+        .iter()
+        .try_for_each(|plan| plan.check_arrivals())
+        .map_err(super::in_spec(&args))?;
     let store = context.writable_store()?;
     let finished = run_all(context, &experiment, store.as_ref())?;
     finished.report(context, &experiment, args.json)

@@ -3,7 +3,7 @@
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
-use fedback::lab::solution::Solution;
+use fedback::lab::solution::{Settling, Solution};
 
 use super::label;
 use crate::args::SpecArgs;
@@ -28,6 +28,11 @@ fn text(plan: &Plan, solution: &Solution) -> String {
     match stable {
         Some(point) => add("stable point", short_vector(&point.theta)),
         None => add("stable point", "none".into()),
+    }
+    match &solution.arrivals {
+        Some(Ok(settling)) => add("first arrivals", first_arrivals(settling)),
+        Some(Err(why)) => add("first arrivals", format!("where they settle is not known: {why}")),
+        None => {}
     }
     add("stability", solution.stable.stability.as_str().into());
     if let Some(reason) = &solution.stable.reason {
@@ -63,4 +68,28 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         None => add("optimal point", "none, or not a single one".into()),
     }
     lines.join("\n") + "\n"
+}
+
+/// Where first arrivals settle, in one line.
+fn first_arrivals(settling: &Settling) -> String {
+    match (&settling.settles_at, settling.away) {
+        _ if settling.speed.correct => "settle at the stable point: correct = true".into(),
+        (None, _) => "settle nowhere: their effective weights have no stable point".into(),
+        (Some(there), None) => {
+            let there = short_vector(there);
+            format!("settle at {there}; correct = true would remove the bias")
+        }
+        // What is below rounding is no bias: everybody is equally fast.
+        (Some(there), Some(away)) => {
+            let size = there.iter().map(|t| t * t).sum::<f64>().sqrt();
+            match away > 1e-9 * (1.0 + size) {
+                true => format!(
+                    "settle at {}, {} away from it; correct = true removes the bias",
+                    short_vector(there),
+                    short(away)
+                ),
+                false => "settle at the stable point: speed makes no difference".into(),
+            }
+        }
+    }
 }

@@ -112,6 +112,12 @@ fn every_field_of_json_is_documented() {
     let with = |first: &[&'static str], rest: &[&'static str]| [first, &short, rest].concat();
     let sweep = ["--set", "sweep={\"algorithm.local_steps\"=[1,2]}"];
     let client_risk = ["--set", "measure.client_risk=true"];
+    let first_arrivals = [
+        "--set",
+        "algorithm.scheme=first-arrivals",
+        "--set",
+        "algorithm.latency={kind=\"exponential\",mean={low=1.0,high=2.0}}",
+    ];
     let failing = ["--set", "algorithm.step_size={constant=1e300}", "--store", "failing.db"];
     let failed =
         command("fedback", folder).args(with(&["run", "gaussian.toml"], &failing)).output();
@@ -125,6 +131,8 @@ fn every_field_of_json_is_documented() {
         fedback(folder, &with(&["solve", "banks.toml"], &sweep)),
         fedback(folder, &with(&["check", "gaussian.toml"], &[])),
         fedback(folder, &with(&["check", "banks.toml"], &sweep)),
+        fedback(folder, &with(&["solve", "gaussian.toml"], &first_arrivals)),
+        fedback(folder, &with(&["check", "gaussian.toml"], &first_arrivals)),
         fedback(folder, &with(&["bounds", "gaussian.toml"], &[])),
         fedback(folder, &with(&["bounds", "banks.toml"], &sweep)),
         fedback(folder, &with(&["plan", "gaussian.toml", "--accuracy", "1"], &[])),

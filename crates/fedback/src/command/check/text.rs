@@ -2,6 +2,7 @@
 
 use fedback::core::protocol::StepSize;
 use fedback::lab::check::Check;
+use fedback::lab::dynamics::Speed;
 use fedback::lab::plan::Plan;
 use fedback::theory::certificate::{Confidence, Verdict};
 
@@ -20,6 +21,9 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     page.paragraph(&check.reason);
     if let Some(confidence) = &check.confidence {
         page.paragraph(&confidence_words(confidence, check.verdict));
+    }
+    if let Some(speed) = &check.speed {
+        page.paragraph(&speed_words(speed, check.away));
     }
     retraining(&mut page, plan, check);
     place(&mut page, plan, check);
@@ -51,6 +55,28 @@ fn confidence_words(confidence: &Confidence, verdict: Verdict) -> String {
         confidence.resamples,
         others.collect::<String>()
     )
+}
+
+/// What the certificate is about where cohorts are the first to arrive.
+fn speed_words(speed: &Speed, away: Option<f64>) -> String {
+    match (speed.correct, away) {
+        (true, _) => "First arrivals, corrected for speed: rounds move, on average, as the clients' own \
+                      weights say."
+            .into(),
+        (false, Some(away)) if away > 1e-9 => format!(
+            "First arrivals: the fast count more. All of this is about the effective weights, in \
+             proportion to weight times the probability of being among the first; their stable point \
+             is {} away from the problem's own. correct = true removes that bias.",
+            short(away)
+        ),
+        (false, Some(_)) => {
+            "First arrivals: speed does not move the stable point.".into()
+        }
+        (false, None) => "First arrivals: the fast count more. All of this is about the effective \
+                          weights, in proportion to weight times the probability of being among the \
+                          first."
+            .into(),
+    }
 }
 
 struct Page {

@@ -1,0 +1,165 @@
+//! The probability of being among the first to arrive.
+//!
+//! All clients start a round together; F_i is the distribution of client i's latency. Among the first
+//! K it is with probability
+//!
+//! π_i = ∫ P(at most K − 1 of the others have arrived by t) dF_i(t),
+//!
+//! and two clients are with
+//!
+//! π_ij = ∫ P(at most K − 2 of the others have arrived by t) (F_j dF_i + F_i dF_j)(t),
+//!
+//! where whichever of them is later arrives at t; a deadline ends the integral. How many of the others
+//! have arrived is Poisson-binomial. Where latencies have densities the
+//! integral goes along log t, from where the K-th arrival is impossible to where it is certain. A trace
+//! has jumps, and clients who jump together are ordered by lot: as if each of them arrived at a
+//! uniform moment of the jump, which makes the integrand a polynomial there, and the rule exact.
+
+mod clock;
+mod count;
+mod quadrature;
+
+use fedback_core::arrivals::{Arrivals, Latency};
+use nalgebra::DMatrix;
+
+use clock::{Clock, Jumps, Smooth};
+use count::Count;
+
+/// More multiplications than these take more than some seconds: about 2,200 clients.
+const MOST_WORK: f64 = 4e9;
+/// The same for pairs, which are asked for after every run: about 130 clients.
+const MOST_WORK_FOR_PAIRS: f64 = 1e9;
+/// How many panels, halves and nodes a smooth integral takes, roughly.
+const EVALUATIONS: f64 = 400.0;
+
+/// Why there are no inclusion probabilities, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooMany(pub String);
+
+/// π_i of every client for a cohort of K.
+pub fn inclusion(arrivals: &Arrivals, cohort: usize) -> Result<Vec<f64>, TooMany> {
+    let clients = arrivals.latency.clients();
+    if arrivals.is_uniform() {
+        return Ok(vec![cohort.min(clients) as f64 / clients as f64; clients]);
+    }
+    affordable(arrivals, false)?;
+    let mut sum = vec![0.0; clients];
+    // Before the K-th arrival is possible everybody who arrives is in.
+    let early = |arrived: &[f64], sum: &mut [f64]| sum.copy_from_slice(arrived);
+    let at = |now: &Clock, weight: f64, sum: &mut [f64]| {
+        let count = Count::of(&now.arrived);
+        for &client in &now.moving {
+            let others = count.at_most_without(now.arrived[client], cohort - 1);
+            sum[client] += weight * now.rate[client] * others;
+        }
+    };
+    let total = |count: &Count| count.expected(|arrived| arrived.min(cohort) as f64);
+    integrate(arrivals, cohort, &mut sum, early, at, total);
+    Ok(sum.into_iter().map(|probability| probability.clamp(0.0, 1.0)).collect())
+}
+
+/// π_ij of every pair of clients for a cohort of K, with π_i on the diagonal.
+pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, TooMany> {
+    let clients = arrivals.latency.clients();
+    let single = inclusion(arrivals, cohort)?;
+    let mut sum = vec![0.0; clients * clients];
+    if arrivals.is_uniform() {
+        let (n, k) = (clients as f64, cohort as f64);
+        sum.fill(k * (k - 1.0) / (n * (n - 1.0)).max(1.0));
+    } else if cohort > 1 {
+        affordable(arrivals, true)?;
+        let early = |arrived: &[f64], sum: &mut [f64]| {
+            for (place, sum) in sum.iter_mut().enumerate() {
+                *sum = arrived[place / clients] * arrived[place % clients];
+            }
+        };
+        let at = |now: &Clock, weight: f64, sum: &mut [f64]| {
+            let count = Count::of(&now.arrived);
+            for &late in &now.moving {
+                let others = count.without(now.arrived[late]);
+                for soon in (0..clients).filter(|soon| *soon != late && now.arrived[*soon] > 0.0) {
+                    let q = now.arrived[soon];
+                    let both = weight * now.rate[late] * q * others.at_most_without(q, cohort - 2);
+                    sum[late * clients + soon] += both;
+                    sum[soon * clients + late] += both;
+                }
+            }
+        };
+        let total = |count: &Count| {
+            count.expected(|arrived| {
+                let members = arrived.min(cohort) as f64;
+                members * (members - 1.0)
+            })
+        };
+        integrate(arrivals, cohort, &mut sum, early, at, total);
+    }
+    let mut matrix = DMatrix::from_vec(clients, clients, sum);
+    matrix.set_diagonal(&single.into());
+    Ok(matrix)
+}
+
+/// ∫ of `at` along the clock of the arrivals, after `early`, what is certain before it starts; `total`
+/// is what all values must sum to, given how many have arrived.
+fn integrate(
+    arrivals: &Arrivals,
+    cohort: usize,
+    sum: &mut [f64],
+    early: impl Fn(&[f64], &mut [f64]),
+    at: impl Fn(&Clock, f64, &mut [f64]),
+    total: impl Fn(&Count) -> f64,
+) {
+    let mut now = Clock::new(arrivals.latency.clients());
+    if let Latency::Trace(trace) = &arrivals.latency.as_ref() {
+        let mut jumps = Jumps::new(trace, arrivals.deadline);
+        while jumps.next(&mut now) {
+            let before = now.arrived.clone();
+            let mut integrand = |part: f64, weight: f64, sum: &mut [f64]| {
+                for &client in &now.moving {
+                    now.arrived[client] = before[client] + part * now.rate[client];
+                }
+                at(&now, weight, sum);
+            };
+            match jumps.exact_rule() {
+                Some(nodes) => quadrature::rule(nodes, (0.0, 1.0), &mut integrand, sum),
+                None => quadrature::adaptive((0.0, 1.0), &mut integrand, None, sum),
+            }
+        }
+        return;
+    }
+    let smooth = Smooth::new(&arrivals.latency, arrivals.deadline, cohort);
+    smooth.set(smooth.low, &mut now);
+    early(&now.arrived, sum);
+    if smooth.low < smooth.high {
+        let mut integrand = |moment: f64, weight: f64, sum: &mut [f64]| {
+            smooth.set(moment, &mut now);
+            at(&now, weight, sum);
+        };
+        let total = |moment: f64| {
+            let mut now = Clock::new(arrivals.latency.clients());
+            smooth.set(moment, &mut now);
+            total(&Count::of(&now.arrived))
+        };
+        let ends = (smooth.low, smooth.high);
+        quadrature::adaptive(ends, &mut integrand, Some(&total), sum);
+    }
+}
+
+/// Refuses what would take minutes.
+fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), TooMany> {
+    let clients = arrivals.latency.clients() as f64;
+    // Each evaluation counts all arrivals, and leaves everybody who moves out of the count.
+    let (evaluations, moving) = match arrivals.latency.as_ref() {
+        Latency::Trace(trace) => Jumps::cost(trace),
+        _ => (EVALUATIONS, clients),
+    };
+    let each = clients * clients + moving * clients * if pairs { clients } else { 1.0 };
+    let most = if pairs { MOST_WORK_FOR_PAIRS } else { MOST_WORK };
+    match evaluations * each <= most {
+        true => Ok(()),
+        false => Err(TooMany(format!(
+            "the probabilities of being among the first of {clients} clients take too long to \
+             compute; fewer clients{} would do",
+            if matches!(*arrivals.latency, Latency::Trace(_)) { " or a shorter trace" } else { "" }
+        ))),
+    }
+}
