@@ -8,7 +8,7 @@ mod verify;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Scheme, Step, StepSize};
 use fedback_theory::bounds::Bound;
 use fedback_theory::constants::Constants;
 use fedback_theory::planner::{self, Found, Latency, Prices, Proposal, Task};
@@ -122,6 +122,9 @@ pub const EXACT: f64 = 0.92;
 /// The same where the spread is linearised, which is right to 5 to 14 percent.
 pub const APPROXIMATE: f64 = 0.8;
 
+/// The most steps that are looked at to say how many would be needed.
+const MOST_STEPS: u64 = 1_000_000_000_000;
+
 /// Why nothing was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Binding {
@@ -148,9 +151,13 @@ pub struct Advice {
     pub best: Result<Proposal, Binding>,
     /// The cheapest way for each E and scheme that was looked at.
     pub alternatives: Vec<Proposal>,
+    /// Whether the search ended before everything was looked at, because it took too long.
+    pub search_cut: bool,
     /// When the spec's own setting reaches the target for good, if it does within ten times the
     /// budget.
     pub own: Option<Proposal>,
+    /// Why the spec's own setting was not chosen although it is cheaper.
+    pub own_excluded: Option<String>,
     /// What would be best from the other side of the stable point.
     pub mirrored: Option<Proposal>,
     /// What the paper's theorem says of the planned setting: printed, corrected.
@@ -190,7 +197,9 @@ impl Advice {
                 needed_steps: None,
             }),
             alternatives: Vec::new(),
+            search_cut: false,
             own: None,
+            own_excluded: None,
             mirrored: None,
             paper: None,
             noise_limited_local_steps: None,
@@ -211,9 +220,10 @@ impl Advice {
         };
         let ready = advice.ready(plan, point, margin)?;
         advice.start_distance_sq = Some(square_distance(&plan.start, point));
-        let Found { best, alternatives } =
+        let Found { best, alternatives, cut } =
             planner::search(&ready.task, &ready.question, &mut |share| progress(0.6 * share));
         advice.alternatives = alternatives;
+        advice.search_cut = cut;
         advice.best = best.ok_or_else(|| binding(&ready, &advice.question));
         let far = ready.question.budget.saturating_mul(10);
         advice.own = planner::own(&ready.task, target, &ready.question.prices, far);
@@ -221,6 +231,8 @@ impl Advice {
             progress(1.0);
             return Ok(advice);
         };
+        let cheaper = advice.own.filter(|own| own.total() < best.total() * (1.0 - 1e-9));
+        advice.own_excluded = cheaper.map(|own| excluded(&ready, &own));
         let mirror: Vec<f64> = plan.start.iter().zip(point).map(|(s, c)| 2.0 * c - s).collect();
         let mirrored = Task { start: &mirror, ..ready.task };
         let found =
@@ -287,7 +299,7 @@ fn square_distance(a: &[f64], b: &[f64]) -> f64 {
 fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
     let budget = question.budget;
     let unhurried = planner::Question {
-        budget: budget.saturating_mul(1000).clamp(1_000_000, 1_000_000_000),
+        budget: budget.saturating_mul(1000).clamp(1_000_000, MOST_STEPS),
         prices: Prices { communication: 0.0, ..question.prices },
         local_steps: Some(match &question.local_steps {
             Some(list) => list.clone(),
@@ -296,14 +308,21 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
         ..ready.question.clone()
     };
     let found = planner::search(&ready.task, &unhurried, &mut |_| ());
-    match found.best {
-        Some(found) => Binding {
+    let needed = found.best.map(|found| found.steps()).or_else(|| {
+        // Steps that decay reach every accuracy in the end, unless θ itself is rescaled at random.
+        let (scheme, full) = (ready.task.protocol.scheme, ready.question.full);
+        let arrives = full || ready.task.protocol.aggregate == Aggregate::Deltas;
+        let scheme = if full { Scheme::Full } else { scheme };
+        let law = planner::noise_limited_steps(&ready.task, scheme, ready.question.target);
+        (arrives && law > budget as f64 && law < u64::MAX as f64).then_some(law as u64)
+    });
+    match needed {
+        Some(steps) => Binding {
             constraint: "budget",
             reason: format!(
-                "the budget of {budget} steps is too small: at least about {} are needed",
-                found.steps()
+                "the budget of {budget} steps is too small: at least about {steps} are needed"
             ),
-            needed_steps: Some(found.steps()),
+            needed_steps: Some(steps),
         },
         None => Binding {
             constraint: "accuracy",
@@ -313,6 +332,24 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
             ),
             needed_steps: None,
         },
+    }
+}
+
+/// Why a setting may not be chosen.
+fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
+    let (first, longest) = (own.step_size.at(Step(0)), 1.0 / ready.task.smoothness);
+    let question = &ready.question;
+    let listed = |list: &Vec<usize>| list.contains(&own.local_steps);
+    if first > longest {
+        format!("its first step {first:.4} is longer than 1/L = {longest:.4}")
+    } else if !question.allows(own.scheme, ready.task.federation.clients()) {
+        "its scheme or its cohort is not among those to choose from".into()
+    } else if !question.local_steps.as_ref().is_none_or(listed) {
+        format!("E = {} is not among those to choose from", own.local_steps)
+    } else if own.steps() > question.budget {
+        format!("its {} steps are more than the budget", own.steps())
+    } else {
+        "its first round enlarges errors in mean square".into()
     }
 }
 

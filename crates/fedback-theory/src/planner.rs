@@ -13,14 +13,22 @@
 //! E|θ − θ^PS|² is exact where the problem is affine ([`crate::exact`]). Otherwise it is the square of
 //! the noise-free path of the mean field plus the trace of the covariance linearised at θ^PS.
 
+mod choices;
 mod coordinates;
 mod coupled;
+mod crowd;
 mod dynamics;
+mod explore;
 mod guide;
 mod horizon;
 mod latency;
+mod leap;
+mod minimum;
 mod rows;
+mod sample;
+mod schedule;
 mod search;
+mod sweep;
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
@@ -28,8 +36,8 @@ use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use coordinates::Coordinates;
 use coupled::Coupled;
 use dynamics::{Dynamics, Sampling};
-pub use guide::noise_limited_local_steps;
-use horizon::{Aim, follow};
+pub use guide::{noise_limited_local_steps, noise_limited_steps};
+use horizon::{Aim, PRECISE, follow};
 pub use latency::Latency;
 use rows::Detail;
 pub use search::{Found, search};
@@ -138,7 +146,8 @@ impl Task<'_> {
 
     /// Whether coordinates are affine and do not mix, so that rounds are cheap.
     fn is_simple(&self) -> bool {
-        self.federation.is_affine() && self.federation.response.is_diagonal()
+        let Federation { response, .. } = self.federation;
+        self.federation.is_affine() && (response.is_diagonal() || self.federation.dim() == 1)
     }
 
     /// The rounds of the task's problem; `scaled` where objectives are.
@@ -146,7 +155,7 @@ impl Task<'_> {
         let protocol = Protocol { scale_objectives: scaled, ..*self.protocol };
         let Task { federation, stable_point, start, .. } = *self;
         match self.is_simple() {
-            true => Box::new(Coordinates::new(federation, &protocol, stable_point)),
+            true => Box::new(Coordinates::new(federation, &protocol, stable_point, detail)),
             false => Box::new(Coupled::new(federation, &protocol, stable_point, start, detail)),
         }
     }
@@ -157,17 +166,27 @@ impl Task<'_> {
     }
 }
 
+/// The first rounds of the task's own protocol, each worked out by itself.
+const OWN_ROUNDS: u64 = 1000;
+
 /// When the task's own protocol meets the target for good, if it does so within `budget` steps. Its
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
     let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
     let mut dynamics = task.dynamics(task.scales(scheme), Detail::Full);
     let error = task.error();
-    let aim =
-        Aim { start: &error, target, margin: task.margin, stable_first_round: false, frozen: true };
+    let aim = Aim {
+        start: &error,
+        target,
+        margin: task.margin,
+        stable_first_round: false,
+        apart: OWN_ROUNDS,
+        change: PRECISE,
+        patience: 1.0,
+    };
     let sampling = Sampling::of(scheme, task.federation.clients());
-    let limit = budget / local_steps as u64;
-    let reach = follow(&mut *dynamics, local_steps, step_size, &aim, &[sampling], &[limit])[0]?;
+    let way = [(sampling, budget / local_steps as u64)];
+    let reach = follow(&mut *dynamics, local_steps, step_size, &aim, &way, &mut 0.0)[0].reach?;
     Some(Proposal {
         scheme,
         local_steps,

@@ -56,7 +56,9 @@ impl Advice {
                 "reason": binding.reason,
                 "needed_steps": binding.needed_steps,
             })),
+            "search_cut": self.search_cut,
             "own_setting": self.own.as_ref().map(|own| brief(own, clients)),
+            "own_excluded": self.own_excluded,
             "mirrored_start": self.mirrored.as_ref().map(|mirrored| brief(mirrored, clients)),
             "paper": self.paper.as_ref().map(|(printed, corrected)| json!({
                 "printed": cost(printed),

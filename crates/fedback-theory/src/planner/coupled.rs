@@ -26,6 +26,7 @@ pub(super) struct Coupled<'a> {
     with: Drawn,
     without: Drawn,
     mean: DVector<f64>,
+    scratch: Scratch,
 }
 
 /// One client, seen from the stable point, and its round.
@@ -42,6 +43,17 @@ struct Member {
     b: DVector<f64>,
     q: DMatrix<f64>,
     u: DVector<f64>,
+    /// The remainder that was worked out last on this path, and where: error and deployed.
+    last: Option<(DVector<f64>, DVector<f64>, DVector<f64>)>,
+}
+
+/// What a local step needs for a while.
+struct Scratch {
+    kept: DMatrix<f64>,
+    turned: DMatrix<f64>,
+    reacted: DMatrix<f64>,
+    product: DMatrix<f64>,
+    drift: DVector<f64>,
 }
 
 /// What the draw of a cohort adds, before its share ρ.
@@ -81,6 +93,7 @@ impl<'a> Coupled<'a> {
                 b: DVector::zeros(dim),
                 q: zeros(),
                 u: DVector::zeros(dim),
+                last: None,
             }
         });
         let printed = protocol.aggregate == Aggregate::Iterates && !protocol.scale_objectives;
@@ -98,6 +111,13 @@ impl<'a> Coupled<'a> {
             with: drawn(),
             without: drawn(),
             mean: DVector::zeros(dim),
+            scratch: Scratch {
+                kept: zeros(),
+                turned: zeros(),
+                reacted: zeros(),
+                product: zeros(),
+                drift: DVector::zeros(dim),
+            },
         }
     }
 
@@ -127,19 +147,32 @@ impl<'a> Coupled<'a> {
 }
 
 impl Member {
-    fn step(&mut self, size: f64, deploy: Deploy) {
+    /// Some local steps of one size.
+    fn steps(&mut self, size: f64, count: usize, deploy: Deploy, scratch: &mut Scratch) {
         let size = size * self.scale;
-        let (mut kept, mut reacted) = (-&self.curvature * size, -&self.reaction * size);
+        let Scratch { kept, turned, reacted, product, drift } = scratch;
+        kept.copy_from(&self.curvature);
+        if deploy == Deploy::Step {
+            *kept += &self.reaction;
+        }
+        *kept *= -size;
         for j in 0..kept.nrows() {
             kept[(j, j)] += 1.0;
         }
-        if deploy == Deploy::Step {
-            kept += &reacted;
-            reacted.fill(0.0);
+        kept.transpose_to(turned);
+        reacted.copy_from(&self.reaction);
+        *reacted *= if deploy == Deploy::Round { -size } else { 0.0 };
+        for _ in 0..count {
+            product.gemm(1.0, kept, &self.a, 0.0);
+            self.a.copy_from(product);
+            self.a += &*reacted;
+            drift.gemv(1.0, kept, &self.b, 0.0);
+            self.b.copy_from(drift);
+            self.b.axpy(-size, &self.gradient, 1.0);
+            product.gemm(1.0, kept, &self.q, 0.0);
+            self.q.copy_from(&self.noise);
+            self.q.gemm(1.0, product, turned, size * size);
         }
-        self.a = &kept * &self.a + reacted;
-        self.b = &kept * &self.b - &self.gradient * size;
-        self.q = &kept * &self.q * kept.transpose() + &self.noise * (size * size);
     }
 
     /// Local steps from a broadcast, the gradient's remainder included.
@@ -150,17 +183,50 @@ impl Member {
                 Deploy::Step => error.clone(),
                 Deploy::Round => mean.clone(),
             };
-            let gradient = &self.gradient
-                + &self.curvature * &error
-                + &self.reaction * &deployed
-                + rows.remainder(self.client, &error, &deployed);
-            error -= gradient * (size * self.scale);
+            let mut gradient = self.remainder(rows, &error, &deployed).clone();
+            gradient += &self.gradient;
+            gradient.gemv(1.0, &self.curvature, &error, 1.0);
+            gradient.gemv(1.0, &self.reaction, &deployed, 1.0);
+            error.axpy(-size * self.scale, &gradient, 1.0);
         }
         self.u = error;
+    }
+
+    /// The gradient's remainder, worked out anew where the path has moved on.
+    fn remainder(
+        &mut self,
+        rows: &Rows<'_>,
+        error: &DVector<f64>,
+        deployed: &DVector<f64>,
+    ) -> &DVector<f64> {
+        let near = |(then, before, _): &(DVector<f64>, DVector<f64>, DVector<f64>)| {
+            let moved = (error - then).norm() + (deployed - before).norm();
+            moved <= rows.lasting * error.norm()
+        };
+        let last = self.last.take().filter(near);
+        let fresh = || {
+            let remainder = rows.remainder(self.client, error, deployed);
+            (error.clone(), deployed.clone(), remainder)
+        };
+        &self.last.insert(last.unwrap_or_else(fresh)).2
     }
 }
 
 impl Dynamics for Coupled<'_> {
+    fn step_work(&self) -> f64 {
+        let rows = if self.rows.is_some() { 60 * self.dim } else { 0 };
+        (rows + self.members.len() * (200 + 4 * self.dim.pow(3))) as f64
+    }
+
+    fn round_work(&self, schemes: usize) -> f64 {
+        let maps = if self.drawing { self.members.len() } else { 0 };
+        ((1 + maps) * (1 + schemes) * (100 + 2 * self.dim.pow(3))) as f64
+    }
+
+    fn begin(&mut self) {
+        self.members.iter_mut().for_each(|member| member.last = None);
+    }
+
     fn prepare(&mut self, sizes: &[f64], drawing: bool) {
         let (dim, n) = (self.dim, self.members.len() as f64);
         let identity = DMatrix::identity(dim, dim);
@@ -168,7 +234,9 @@ impl Dynamics for Coupled<'_> {
             member.a.copy_from(&identity);
             member.b.fill(0.0);
             member.q.fill(0.0);
-            sizes.iter().for_each(|size| member.step(*size, self.deploy));
+            for run in sizes.chunk_by(|a, b| a == b) {
+                member.steps(run[0], run.len(), self.deploy, &mut self.scratch);
+            }
         }
         self.drawing = drawing;
         self.gain.fill(0.0);

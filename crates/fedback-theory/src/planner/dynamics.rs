@@ -12,6 +12,8 @@
 
 use fedback_core::protocol::Scheme;
 
+use super::leap::Rounds;
+
 /// How a cohort is drawn, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
@@ -50,6 +52,12 @@ impl Sampling {
 
 /// The rounds of one problem with E local steps.
 pub(super) trait Dynamics {
+    /// Numbers that [`Dynamics::prepare`] touches for each local step, roughly.
+    fn step_work(&self) -> f64;
+    /// Numbers that a round touches besides, with so many schemes.
+    fn round_work(&self, schemes: usize) -> f64;
+    /// Forgets the path before.
+    fn begin(&mut self) {}
     /// Works out A_i, b_i and Q_i for a round with these local step sizes, and what draws of cohorts
     /// add to them if any scheme draws.
     fn prepare(&mut self, sizes: &[f64], drawing: bool);
@@ -61,6 +69,9 @@ pub(super) trait Dynamics {
     fn no_spread(&self) -> Vec<f64>;
     /// Moves the spread over the round, and returns the total variance.
     fn spread(&self, sampling: Sampling, spread: &mut [f64]) -> f64;
+    /// Adds the round's maps of mean and variance, coordinate after coordinate, where these do not mix;
+    /// nothing otherwise.
+    fn maps(&self, _sampling: Sampling, _maps: &mut Vec<Rounds>) {}
     /// The factor by which the round multiplies a spread in the long run: the mean-square radius.
     fn radius(&self, sampling: Sampling) -> f64;
 }

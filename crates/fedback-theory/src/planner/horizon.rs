@@ -8,22 +8,34 @@
 //! stationary error itself.
 //!
 //! While step sizes hardly change, a round's maps are worked out once for a stretch of rounds at the
-//! stretch's middle: at most [`FROZEN`] of relative change, an error of second order.
+//! stretch's middle, an error of second order in the change; and where nothing happens in such a
+//! stretch it is leapt over ([`super::leap`]).
 
 use fedback_core::protocol::{Step, StepSize};
 
 use super::dynamics::{Dynamics, Sampling};
+use super::leap::Leaps;
 
-/// How much step sizes may change within rounds that share their maps.
-const FROZEN: f64 = 0.01;
-/// The same where every target is met and only humps are watched for.
-const WATCHING: f64 = 0.05;
+/// How much step sizes may change within rounds that share their maps, in a search.
+pub(super) const SKETCHED: f64 = 0.04;
+/// The same in a forecast of so many steps that they cannot be worked out one by one.
+pub(super) const PRECISE: f64 = 0.001;
+/// How much they may change within local steps of a round that count as equal, in units of that.
+const WITHIN: f64 = 0.5;
+/// How much more they may change where every target is met and only humps are watched for.
+const WATCHING: f64 = 3.0;
 /// Time constants after which everything has settled.
 const SETTLED: f64 = 7.0;
+/// Time constants after which nothing is left of the start, and errors shrink with the step sizes: no
+/// faster than their square.
+const FORGOTTEN: f64 = 20.0;
+/// How much of an error may decay in a leap, before that.
+const DECAY: f64 = 0.1;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
 
 /// What a path starts from and aims at.
+#[derive(Clone, Copy)]
 pub(super) struct Aim<'a> {
     /// θ⁰ − θ^PS.
     pub(super) start: &'a [f64],
@@ -33,8 +45,12 @@ pub(super) struct Aim<'a> {
     pub(super) margin: f64,
     /// Whether the first round must not enlarge errors in mean square.
     pub(super) stable_first_round: bool,
-    /// Whether rounds may share their maps.
-    pub(super) frozen: bool,
+    /// The first rounds, which do not share their maps.
+    pub(super) apart: u64,
+    /// How much step sizes may change within rounds that do.
+    pub(super) change: f64,
+    /// Errors above the target, in units of it, with which a path is followed beyond its limit.
+    pub(super) patience: f64,
 }
 
 /// The aggregation from which on the target is met.
@@ -52,40 +68,49 @@ pub(super) struct Reach {
     pub(super) watched: u64,
 }
 
+/// What became of a scheme on a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    /// Where it met the target for good, within its limit.
+    pub(super) reach: Option<Reach>,
+    /// The largest error from the limit on, as far as was looked.
+    pub(super) worst: f64,
+    /// The part of the error at the limit that is spread.
+    pub(super) spread: f64,
+}
+
 /// A scheme on its way.
 struct Way {
     sampling: Sampling,
     spread: Vec<f64>,
+    next: Vec<f64>,
+    /// The error before the round, and after it.
     before: f64,
+    now: f64,
     limit: u64,
-    reached: Option<(Reach, f64, f64)>,
+    reached: Option<Reach>,
+    /// Time constants and time at which watching began.
+    since: Option<(f64, f64)>,
+    worst: f64,
+    spread_at_limit: f64,
     open: bool,
 }
 
 /// Follows one schedule for several schemes at once; `limits` are the rounds by which each must have
-/// reached the target.
+/// reached the target. `work` grows by the numbers that were touched.
 pub(super) fn follow(
     dynamics: &mut dyn Dynamics,
     local_steps: usize,
     step_size: StepSize,
     aim: &Aim<'_>,
-    samplings: &[Sampling],
-    limits: &[u64],
-) -> Vec<Option<Reach>> {
+    schemes: &[(Sampling, u64)],
+    work: &mut f64,
+) -> Vec<Outcome> {
+    dynamics.begin();
     let mut mean = aim.start.to_vec();
+    let mut after = mean.clone();
     let first: f64 = mean.iter().map(|m| m * m).sum();
-    let mut ways: Vec<Way> = samplings
-        .iter()
-        .zip(limits)
-        .map(|(&sampling, &limit)| Way {
-            sampling,
-            spread: dynamics.no_spread(),
-            before: first,
-            limit,
-            reached: None,
-            open: limit > 0,
-        })
-        .collect();
+    let mut ways: Vec<Way> = schemes.iter().map(|way| Way::new(*way, first, dynamics)).collect();
     let hopeless = 1e6 * (first + aim.target);
     let gamma = match step_size {
         StepSize::Decaying { gamma, .. } => gamma,
@@ -93,69 +118,156 @@ pub(super) fn follow(
     };
     let mut sizes = vec![0.0; local_steps];
     let (mut round, mut shared, mut settled) = (0u64, 0u64, 0.0);
+    let mut leaps: Option<Leaps> = None;
     while ways.iter().any(|way| way.open) {
         if shared == 0 {
-            let watching = ways.iter().all(|way| !way.open || way.reached.is_some());
-            let change = match (aim.frozen, watching) {
-                (false, _) => 0.0,
-                (true, false) => FROZEN,
-                (true, true) => WATCHING,
-            };
-            shared = stretch(step_size, round, &mut sizes, change);
+            let watching = ways.iter().all(|way| !way.open || way.since.is_some());
+            let change = if watching { WATCHING * aim.change } else { aim.change };
+            let most = if round < aim.apart { 1 } else { 16 + round / 4 };
+            shared = stretch(step_size, round, &mut sizes, change, most);
             let drawing = ways.iter().any(|way| way.open && way.sampling.share > 0.0);
             dynamics.prepare(&sizes, drawing);
+            let decay = if settled > FORGOTTEN { f64::INFINITY } else { DECAY };
+            leaps = match shared {
+                0..=3 => None,
+                _ => leaps_of(dynamics, &ways, mean.len(), (shared, decay)),
+            };
+            let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
+            *work += dynamics.step_work() * runs as f64;
         }
         if round == 0 && aim.stable_first_round {
             for way in &mut ways {
                 way.open &= dynamics.radius(way.sampling) <= 1.0 + 1e-12;
             }
         }
-        dynamics.work(&mean, &sizes);
-        dynamics.aggregate(&mut mean);
-        (round, shared) = (round + 1, shared - 1);
-        settled += aim.margin * sizes.iter().sum::<f64>();
-        let square: f64 = mean.iter().map(|m| m * m).sum();
+        let mut level = leaps.as_ref().map_or(0, Leaps::highest);
+        let nearest = ways.iter().filter(|way| way.open && round < way.limit);
+        let room = nearest.map(|way| way.limit - round).fold(shared, u64::min);
+        while 1 << level > room {
+            level -= 1;
+        }
+        loop {
+            *work += dynamics.round_work(ways.len());
+            match &leaps {
+                Some(leaps) => leaps.aggregate(level, &mean, &mut after),
+                None => {
+                    dynamics.work(&mean, &sizes);
+                    dynamics.aggregate(&mut after);
+                }
+            }
+            let square: f64 = after.iter().map(|m| m * m).sum();
+            let mut changes = false;
+            for (k, way) in ways.iter_mut().enumerate().filter(|(_, way)| way.open) {
+                let total = match &leaps {
+                    Some(leaps) => leaps.spread(level, k, &mean, &way.spread, &mut way.next),
+                    None => {
+                        way.next.copy_from_slice(&way.spread);
+                        dynamics.spread(way.sampling, &mut way.next)
+                    }
+                };
+                way.now = square + total;
+                way.spread_at_limit = if round < way.limit { total } else { way.spread_at_limit };
+                changes |= (way.before <= aim.target) != (way.now <= aim.target);
+            }
+            if level == 0 || !changes {
+                break;
+            }
+            level -= 1;
+        }
+        std::mem::swap(&mut mean, &mut after);
+        let rounds = 1u64 << level;
+        (round, shared) = (round + rounds, shared - rounds);
+        settled += aim.margin * rounds as f64 * sizes.iter().sum::<f64>();
         let time = (round * local_steps as u64) as f64 + gamma;
         for way in ways.iter_mut().filter(|way| way.open) {
-            let now = square + dynamics.spread(way.sampling, &mut way.spread);
-            way.meet(round, now, aim.target, (settled, time));
-            if now.is_nan() || now > hopeless {
-                (way.open, way.reached) = (false, None);
+            std::mem::swap(&mut way.spread, &mut way.next);
+            way.meet(round, aim, (settled, time));
+            let smaller = match gamma.is_finite() {
+                true => time / ((way.limit * local_steps as u64) as f64 + gamma).max(time),
+                false => 1.0,
+            };
+            way.give_up(aim, settled, smaller);
+            if way.now.is_nan() || way.now > hopeless {
+                (way.open, way.reached, way.worst) = (false, None, f64::INFINITY);
             }
         }
     }
-    ways.into_iter().map(|way| way.reached.map(|(reach, ..)| reach)).collect()
+    ways.into_iter().map(Way::outcome).collect()
+}
+
+/// The maps of many rounds, for every scheme.
+fn leaps_of(
+    dynamics: &dyn Dynamics,
+    ways: &[Way],
+    dim: usize,
+    (shared, decay): (u64, f64),
+) -> Option<Leaps> {
+    let mut maps = Vec::new();
+    ways.iter().for_each(|way| dynamics.maps(way.sampling, &mut maps));
+    (!maps.is_empty()).then(|| Leaps::new(maps, dim, shared, decay))
 }
 
 impl Way {
+    fn new((sampling, limit): (Sampling, u64), first: f64, dynamics: &dyn Dynamics) -> Self {
+        Way {
+            sampling,
+            spread: dynamics.no_spread(),
+            next: dynamics.no_spread(),
+            before: first,
+            now: first,
+            limit,
+            reached: None,
+            since: None,
+            worst: 0.0,
+            spread_at_limit: 0.0,
+            open: limit > 0,
+        }
+    }
+
     /// Takes note of the error after a round.
-    fn meet(&mut self, round: u64, now: f64, target: f64, (settled, time): (f64, f64)) {
+    fn meet(&mut self, round: u64, aim: &Aim<'_>, (settled, time): (f64, f64)) {
+        let (now, beyond) = (self.now, round >= self.limit);
         let before = std::mem::replace(&mut self.before, now);
-        if now > target {
+        if beyond {
+            self.worst = self.worst.max(now);
+        }
+        if now > aim.target {
             self.reached = None;
-            self.open = round < self.limit;
-            return;
+            self.since = if beyond { self.since.or(Some((settled, time))) } else { None };
+            self.open = !beyond || now <= aim.patience * aim.target;
+        } else if let Some(reach) = &mut self.reached {
+            reach.worst_after = reach.worst_after.max(now);
+            reach.watched = round;
+        } else if round <= self.limit {
+            let crossing = (round - 1) as f64 + share_of_round(before, now, aim.target);
+            self.reached = Some(Reach {
+                rounds: round,
+                crossing,
+                distance_sq: now,
+                worst_after: now,
+                watched: round,
+            });
+            self.since = Some((settled, time));
         }
-        match &mut self.reached {
-            None if round > self.limit => self.open = false,
-            None => {
-                let crossing = (round - 1) as f64 + share_of_round(before, now, target);
-                let reach = Reach {
-                    rounds: round,
-                    crossing,
-                    distance_sq: now,
-                    worst_after: now,
-                    watched: round,
-                };
-                self.reached = Some((reach, settled, time));
-            }
-            Some((reach, then, started)) => {
-                reach.worst_after = reach.worst_after.max(now);
-                reach.watched = round;
-                let waited = settled - *then >= SETTLED;
-                self.open = !(waited || time >= LATER * *started && time.is_finite());
-            }
+        if let Some((then, started)) = self.since {
+            let waited = settled - then >= SETTLED;
+            self.open &= !(waited || time >= LATER * started && time.is_finite());
         }
+    }
+
+    /// Ends a way that will not get there: its step sizes will be `smaller` at its limit.
+    fn give_up(&mut self, aim: &Aim<'_>, settled: f64, smaller: f64) {
+        let then = self.now * smaller * smaller;
+        if self.since.is_none() && settled > FORGOTTEN && then > aim.target {
+            (self.open, self.worst) = (false, then);
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        // Nothing was followed, or the first round is unstable.
+        let worst =
+            if self.worst == 0.0 && self.reached.is_none() { f64::INFINITY } else { self.worst };
+        Outcome { reach: self.reached, worst, spread: self.spread_at_limit }
     }
 }
 
@@ -169,23 +281,29 @@ fn share_of_round(before: f64, now: f64, target: f64) -> f64 {
     ((log(before) - log(target)) / (log(before) - log(now))).clamp(0.0, 1.0)
 }
 
-/// Writes the step sizes of the round, and says how many rounds may use them.
-fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], change: f64) -> u64 {
+/// Writes the step sizes of the round, and says how many rounds, at most `most`, may use them.
+fn stretch(step_size: StepSize, round: u64, sizes: &mut [f64], change: f64, most: u64) -> u64 {
     let local_steps = sizes.len() as u64;
     let first = round * local_steps;
-    let exact = |k: usize| step_size.at(Step(first + k as u64));
     let StepSize::Decaying { beta, gamma } = step_size else {
-        sizes.iter_mut().enumerate().for_each(|(k, size)| *size = exact(k));
+        sizes.fill(step_size.at(Step(first)));
         return u64::MAX;
     };
     let now = first as f64 + gamma;
     // No stretch is long against the way so far, so that where it ends hardly matters.
-    let rounds = (change * now / local_steps as f64).min((16 + round / 4) as f64) as u64;
+    let rounds = (change * now / local_steps as f64).min(most as f64) as u64;
     if rounds > 1 {
         let middle = 0.5 * (rounds * local_steps - 1) as f64;
         sizes.fill(beta / (now + middle));
         return rounds;
     }
-    sizes.iter_mut().enumerate().for_each(|(k, size)| *size = exact(k));
+    let mut done = 0;
+    while done < sizes.len() {
+        let equal = (WITHIN * change * (now + done as f64)) as usize;
+        let run = equal.clamp(1, sizes.len() - done);
+        let middle = done as f64 + 0.5 * (run - 1) as f64;
+        sizes[done..done + run].fill(beta / (now + middle));
+        done += run;
+    }
     1
 }

@@ -10,6 +10,8 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use nalgebra::{DMatrix, DVector};
 
+use super::sample::Sample;
+
 /// How many rows the remainder is averaged over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
@@ -26,6 +28,13 @@ impl Detail {
             Detail::Full => 4000,
         }
     }
+
+    fn lasting(self) -> f64 {
+        match self {
+            Detail::Sketch => 0.04,
+            Detail::Full => 0.0,
+        }
+    }
 }
 
 /// A remainder this small against the linear part is none.
@@ -34,13 +43,14 @@ const NEGLIGIBLE: f64 = 0.03;
 /// The rows of a federation seen from its stable point.
 pub(super) struct Rows<'a> {
     federation: &'a Federation,
-    table: &'a Table,
+    samples: Vec<Sample>,
     point: DVector<f64>,
-    every: usize,
     /// Gradient and derivatives of the sample at the stable point.
     centres: Vec<Centre>,
     /// Closer to the stable point than this, the linearisation will do.
     pub(super) linear_within: f64,
+    /// The share of an error that a path may move by before the remainder is worked out anew.
+    pub(super) lasting: f64,
 }
 
 struct Centre {
@@ -60,13 +70,15 @@ impl<'a> Rows<'a> {
         let (Base::Table(table), false) = (&federation.base, federation.is_affine()) else {
             return None;
         };
+        let every = table.len().div_ceil(detail.rows());
+        let sample = |client| Sample::new(table.rows_of(client).step_by(every), federation.dim());
         let mut rows = Rows {
             federation,
-            table,
+            samples: (0..federation.clients()).map(sample).collect(),
             point: DVector::from_column_slice(point),
-            every: table.len().div_ceil(detail.rows()),
             centres: Vec::new(),
             linear_within: 0.0,
+            lasting: detail.lasting(),
         };
         rows.centres = (0..federation.clients()).map(|client| rows.centre(client)).collect();
         rows.linear_within = rows.linear_radius(start);
@@ -118,17 +130,10 @@ impl<'a> Rows<'a> {
         let mut shift = vec![0.0; dim];
         self.federation.response.apply(client, deployed, &mut shift);
         let moved: f64 = shift.iter().zip(theta).map(|(s, t)| s * t).sum();
-        let (mut sum, mut slopes, mut count) = (vec![0.0; dim], 0.0, 0.0);
-        for (row, label) in self.table.rows_of(client).step_by(self.every) {
-            let margin = moved + row.iter().zip(theta).map(|(x, t)| x * t).sum::<f64>();
-            let slope = loss.slope(margin, label);
-            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += slope * x);
-            slopes += slope;
-            count += 1.0;
-        }
+        let (means, slope) = self.samples[client].mean_slopes(loss, theta, moved);
         let regularised = dim - usize::from(self.federation.has_intercept());
         let ridge = |j: usize| if j < regularised { self.federation.loss.l2() } else { 0.0 };
-        let entry = |j: usize| (sum[j] + slopes * shift[j]) / count + ridge(j) * theta[j];
+        let entry = |j: usize| means[j] + slope * shift[j] + ridge(j) * theta[j];
         DVector::from_fn(dim, |j, _| entry(j))
     }
 

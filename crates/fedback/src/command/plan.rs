@@ -125,6 +125,10 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     let mut lines = Vec::new();
     let mut add = |name: &str, value: String| lines.push(format!("  {name:<25}{value}"));
     let accuracy = short(advice.question.accuracy);
+    if let Some(start) = advice.start_distance_sq.filter(|at| *at <= advice.question.accuracy) {
+        let words = "already: nothing needs to be done; a round of this keeps it";
+        add("the start", format!("is at {} {words}", short(start)));
+    }
     let headline = match &advice.best {
         Ok(best) => {
             add("setting", setting(best));
@@ -162,7 +166,9 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
         "the spec's own",
         match &advice.own {
             Some(own) => {
-                format!("{} steps, cost {}{}", own.steps(), short(own.total()), ratio(own))
+                let why = advice.own_excluded.as_ref();
+                let why = why.map_or(String::new(), |why| format!("; not chosen: {why}"));
+                format!("{} steps, cost {}{}{why}", own.steps(), short(own.total()), ratio(own))
             }
             None => "does not reach and keep it".into(),
         },
@@ -185,6 +191,11 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     }
     if let Some(guide) = advice.noise_limited_local_steps {
         add("noise alone would have", format!("E ≈ {}", short(guide)));
+    }
+    if advice.search_cut {
+        let words = "cut short, it took too long: there may be cheaper settings; --local-steps, \
+                     --schemes or --max-cohort narrow it";
+        add("the search", words.into());
     }
     let mut text = format!("{} · squared distance {accuracy} {headline}\n", label(plan));
     text.push_str(&(lines.join("\n") + "\n"));
