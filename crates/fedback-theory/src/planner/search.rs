@@ -62,6 +62,8 @@ const QUICK: Effort = Effort {
 };
 /// Local steps beyond which nobody goes without saying so.
 pub(super) const MOST_LOCAL_STEPS: usize = 2000;
+/// Cells that are worked out over all rows at the end.
+const WORKED_OUT: usize = 8;
 /// Local steps of clients that are worked out one by one where it must be exact.
 const ONE_BY_ONE: f64 = 2e6;
 
@@ -156,7 +158,7 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
             break;
         }
     }
-    let best = search.best.map(|cell| search.finish(cell));
+    let best = search.cheapest();
     progress(1.0);
     let alternatives = search.cells.iter().map(|cell| search.proposal(cell)).collect();
     Found { best, alternatives, cut: search.cut || search.is_spent() }
@@ -275,6 +277,30 @@ impl Search<'_> {
         let limit = cell.reach.rounds + cell.reach.rounds / 50;
         let reach = self.forecast(&mut *dynamics, &cell, cell.place.step_size(), limit)?;
         Some(Cell { reach, ..cell })
+    }
+
+    /// The cheapest way that was found. Where cells were only sketched, a few of the best are worked out:
+    /// the order may change.
+    fn cheapest(&mut self) -> Option<Proposal> {
+        let mut cells: Vec<Cell> = self.best.into_iter().collect();
+        if !self.task.is_simple() {
+            let contends = |cell: &&Cell| self.variants[cell.variant].contends;
+            cells.extend(self.cells.iter().filter(contends));
+            cells.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
+            cells.dedup_by(|a, b| a == b);
+            cells.truncate(WORKED_OUT);
+        }
+        let mut best: Option<Proposal> = None;
+        for cell in cells {
+            let known = best.as_ref().map_or(f64::INFINITY, Proposal::total);
+            if self.cost(&cell) < known {
+                let proposal = self.finish(cell);
+                if proposal.total() < known {
+                    best = Some(proposal);
+                }
+            }
+        }
+        best
     }
 
     /// The cell as a proposal: over many rows, and with numbers that a person can type where they do
