@@ -158,9 +158,15 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
             break;
         }
     }
-    let best = search.cheapest();
+    let finished = search.work_out();
     progress(1.0);
-    let alternatives = search.cells.iter().map(|cell| search.proposal(cell)).collect();
+    let same = |a: &Proposal, b: &Proposal| a.local_steps == b.local_steps && a.scheme == b.scheme;
+    let alternatives = search.cells.iter().map(|cell| {
+        let sketched = search.proposal(cell);
+        finished.iter().find(|known| same(known, &sketched)).cloned().unwrap_or(sketched)
+    });
+    let alternatives = alternatives.collect();
+    let best = finished.into_iter().min_by(|a, b| a.total().total_cmp(&b.total()));
     Found { best, alternatives, cut: search.cut || search.is_spent() }
 }
 
@@ -279,9 +285,9 @@ impl Search<'_> {
         Some(Cell { reach, ..cell })
     }
 
-    /// The cheapest way that was found. Where cells were only sketched, a few of the best are worked out:
-    /// the order may change.
-    fn cheapest(&mut self) -> Option<Proposal> {
+    /// The best that was found, worked out. Where cells were only sketched, a few of them: their order
+    /// may change.
+    fn work_out(&mut self) -> Vec<Proposal> {
         let mut cells: Vec<Cell> = self.best.into_iter().collect();
         if !self.task.is_simple() {
             let contends = |cell: &&Cell| self.variants[cell.variant].contends;
@@ -290,17 +296,14 @@ impl Search<'_> {
             cells.dedup_by(|a, b| a == b);
             cells.truncate(WORKED_OUT);
         }
-        let mut best: Option<Proposal> = None;
+        let mut finished: Vec<Proposal> = Vec::new();
         for cell in cells {
-            let known = best.as_ref().map_or(f64::INFINITY, Proposal::total);
-            if self.cost(&cell) < known {
-                let proposal = self.finish(cell);
-                if proposal.total() < known {
-                    best = Some(proposal);
-                }
+            let least = finished.iter().map(Proposal::total).fold(f64::INFINITY, f64::min);
+            if self.cost(&cell) < least {
+                finished.push(self.finish(cell));
             }
         }
-        best
+        finished
     }
 
     /// The cell as a proposal: over many rows, and with numbers that a person can type where they do
