@@ -8,7 +8,8 @@
 //! All repetitions advance in lockstep, one [`Server`] each. One round: everybody whose work some
 //! repetition needs is asked; updates are accepted, or refused with a reason, as they come; the round
 //! is over once nothing is missing or all that is missing is known to be absent, and at the
-//! transport's deadline. What is missing then is asked for again, [`Settings::attempts`] times.
+//! transport's deadline. What is missing then is asked for again, [`Settings::attempts`] times; of first
+//! arrivals only where fewer than the minimum have come.
 //! What is still missing is done without as long as [`Settings::minimum`] members of each cohort have
 //! answered (see [`server`](crate::server) for what becomes of the coefficients), and otherwise the
 //! run stops: no repetition has closed the round, and it can be opened again later.
@@ -232,7 +233,8 @@ impl<T: Transport> Live<T> {
         let thetas: Vec<f64> = self.servers.iter().flat_map(Server::theta).copied().collect();
         for attempt in 0..=self.settings.attempts {
             let asked = self.missing();
-            if asked.is_empty() {
+            let in_time = self.servers.iter().all(Server::takes_the_first) && self.check().is_ok();
+            if asked.is_empty() || (attempt > 0 && in_time) {
                 break;
             }
             self.servers.iter_mut().for_each(Server::ask_again);

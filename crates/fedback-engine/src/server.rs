@@ -307,6 +307,12 @@ impl Server {
         self.open = None;
     }
 
+    /// Whether the first arrivals make its cohorts: then a deadline closes a round, and is no reason to
+    /// ask again.
+    pub fn takes_the_first(&self) -> bool {
+        matches!(self.call, Call::First { .. })
+    }
+
     /// Whether the round can be closed: its cohort is complete, or at least `minimum` of its members
     /// have answered and they weigh something.
     pub fn can_close(&self, minimum: usize) -> Result<(), RoundError> {
@@ -358,7 +364,8 @@ impl Server {
                 if come.len() == *size {
                     return Ok((cohort, false));
                 }
-                (cohort, *size as f64 / come.len() as f64)
+                // The deadline has closed the round: as in memory, coefficients stay what they are.
+                (cohort, 1.0)
             }
         };
         if cohort.members.len() < minimum.max(1) || !share.is_finite() {

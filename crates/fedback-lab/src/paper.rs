@@ -11,6 +11,7 @@ mod theory;
 mod verdicts;
 
 use crate::error::Error;
+use crate::event::Ending;
 use crate::experiment::Experiment;
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
@@ -174,6 +175,28 @@ impl PaperFigure {
             .collect()
     }
 
+    /// Runs every panel of the figure by `run`, and computes it exactly.
+    pub fn study(
+        &self,
+        quick: bool,
+        mut run: impl FnMut(&Plan) -> Result<Outcome, Error>,
+    ) -> Result<Vec<Study>, Error> {
+        let mut studies = Vec::new();
+        for (name, plans) in self.plans(quick)? {
+            let mut points = Vec::new();
+            for plan in plans {
+                let outcome = run(&plan)?;
+                match &outcome.ending {
+                    Ending::Done => points.push(studied(plan, outcome)?),
+                    Ending::Interrupted => return Err(Error::Interrupted("interrupted".into())),
+                    Ending::Failed(why) => return Err(Error::Failed(format!("{name}: {why}"))),
+                }
+            }
+            studies.push(Study { name, points });
+        }
+        Ok(studies)
+    }
+
     /// The part of the report about this figure.
     pub fn section(&self, studies: &[Study]) -> Section {
         let curves = studies.iter().flat_map(|study| {
@@ -211,7 +234,7 @@ pub fn report(sections: Vec<Section>, quick: bool) -> Report {
 }
 
 /// A simulated outcome and its exact counterpart, for a plan of the paper.
-pub fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
+fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
     let exact = match plan.federation.is_affine() {
         true => Some(crate::exact::exact(&plan)?),
         false => None,

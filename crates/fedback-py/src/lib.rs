@@ -8,6 +8,7 @@ mod federate;
 mod fit;
 mod numbers;
 mod outcome;
+mod paper;
 mod question;
 mod run;
 mod site;
@@ -41,6 +42,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(question::check, module)?)?;
     module.add_function(wrap_pyfunction!(question::plan, module)?)?;
     module.add_function(wrap_pyfunction!(fit::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(paper::reproduce, module)?)?;
+    module.add_function(wrap_pyfunction!(paper::credit, module)?)?;
+    module.add_function(wrap_pyfunction!(paper::schema, module)?)?;
     module.add_function(wrap_pyfunction!(store::runs, module)?)?;
     module.add_function(wrap_pyfunction!(store::load, module)?)?;
     Ok(())

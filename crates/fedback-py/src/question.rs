@@ -109,7 +109,7 @@ pub fn check(
 }
 
 /// Hears nothing.
-struct Silent;
+pub struct Silent;
 
 impl Sink for Silent {
     fn take(&mut self, _event: &Event<'_>) -> Result<(), Error> {

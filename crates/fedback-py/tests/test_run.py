@@ -219,3 +219,24 @@ def test_numbers_of_a_spec_keep_their_bits():
         ),
     )
     assert fedback.run(spec).final_theta[0].tolist() == start
+
+
+def test_runs_are_compared(two_sites, tmp_path):
+    store = tmp_path / "runs.db"
+    for batch in (1, 4):
+        fedback.run(
+            two_sites.set({"name": f"batch {batch}", "algorithm.batch": batch}), store=store
+        )
+    both = fedback.compare([1, 2], store=store)
+    assert [run.name for run in both] == ["batch 1", "batch 4"]
+    assert len(both.plot().get_lines()) == 4
+
+
+def test_the_paper_and_the_schema(tmp_path):
+    found = fedback.reproduce(["local-steps"], out=tmp_path / "page", quick=True)
+    assert os.path.exists(found["page"]) and {"id", "verdict"} <= set(found["verdicts"][0])
+    with pytest.raises(fedback.InputError, match="no-such"):
+        fedback.reproduce(["no-such"], out=tmp_path / "page")
+    assert "algorithm" in fedback.schema()["properties"]
+    with pytest.raises(fedback.InputError, match="allowed: 'credit'"):
+        fedback.data("debit")

@@ -227,6 +227,12 @@ def load(id: int, *, store: str | os.PathLike = "fedback.db") -> Run:
     return Run(_native.load(id, os.fspath(store)))
 
 
+def compare(ids: Sequence[int], *, store: str | os.PathLike = "fedback.db") -> Sweep:
+    """Recorded runs side by side; ``.plot()`` draws them into one figure, ``.to_pandas()`` gives
+    one frame."""
+    return Sweep(load(id, store=store) for id in ids)
+
+
 def resume(
     id: int,
     *,
@@ -283,3 +289,31 @@ def federate(
         attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,
     )  # fmt: skip
     return _finished(Run(outcome), on_failure)
+
+
+def reproduce(
+    figures: Sequence[str] = (), *, out: str | os.PathLike = "fedback-report", quick: bool = False
+) -> dict[str, Any]:
+    """Reproduces the paper's experiments, or some of its figures, into a page in the folder
+    ``out``, and returns the verdict on every claim. What cannot be reproduced for want of data is
+    warned of."""
+    page, verdicts, missing = _native.reproduce(list(figures), os.fspath(out), quick)
+    for why in missing:
+        warnings.warn(why, stacklevel=2)
+    return {"page": os.fspath(page), **json.loads(verdicts)}
+
+
+def data(table: str = "credit", *, file: str | os.PathLike | None = None) -> Path:
+    """Makes a table that specs know by name available, ``source = "credit"``: fetches it, or takes
+    it from ``file``, and keeps it in the user's cache."""
+    if table != "credit":
+        raise _native.InputError(f"data: found {table!r}; allowed: 'credit'")
+    path, verified = _native.credit(None if file is None else os.fspath(file))
+    if not verified:
+        warnings.warn("the bytes are not those that results were verified with", stacklevel=2)
+    return Path(path)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of specs."""
+    return json.loads(_native.schema())

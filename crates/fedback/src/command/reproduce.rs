@@ -1,8 +1,7 @@
 //! `fedback reproduce [FIGURE…]`: the paper's experiments, redrawn and judged.
 
 use fedback::lab::error::Error;
-use fedback::lab::event::Ending;
-use fedback::lab::paper::{self, FIGURES, PaperFigure, Study};
+use fedback::lab::paper::{self, FIGURES, PaperFigure};
 
 use super::{Context, run};
 use crate::args::ReproduceArgs;
@@ -19,7 +18,7 @@ pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
             context.warn(&why);
             continue;
         }
-        let studies = study(context, figure, args.quick)?;
+        let studies = figure.study(args.quick, |plan| run::run_one(context, plan, None, None))?;
         sections.push(figure.section(&studies));
     }
     let report = paper::report(sections, args.quick);
@@ -32,22 +31,4 @@ pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
         .map(|claim| format!("  {}\n      {}\n", claim.statement, claim.verdict.words()))
         .collect();
     output::print(&format!("{lines}  report: {}\n", page.display()))
-}
-
-/// Runs every panel of a figure, and computes it exactly.
-fn study(context: &Context, figure: &PaperFigure, quick: bool) -> Result<Vec<Study>, Error> {
-    let mut studies = Vec::new();
-    for (name, plans) in figure.plans(quick)? {
-        let mut points = Vec::new();
-        for plan in plans {
-            let outcome = run::run_one(context, &plan, None, None)?;
-            match &outcome.ending {
-                Ending::Done => points.push(paper::studied(plan, outcome)?),
-                Ending::Interrupted => return Err(Error::Interrupted("interrupted".into())),
-                Ending::Failed(why) => return Err(Error::Failed(format!("{name}: {why}"))),
-            }
-        }
-        studies.push(Study { name, points });
-    }
-    Ok(studies)
 }

@@ -35,7 +35,9 @@ def federate(grid: Grid, settings: RunSettings):
     """The run, recorded in the store; its result."""
     started = time.monotonic()
     spec = fedback.Spec(settings.spec).set(values(settings.set))
-    transport = Transport(grid, fedback.__version__, settings.wait, settings.deadline)
+    # First arrivals may have a deadline of their own.
+    deadline = spec.table.get("algorithm", {}).get("deadline", settings.deadline)
+    transport = Transport(grid, fedback.__version__, settings.wait, deadline)
     if census.needed(spec):
         transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait)
         spec = transport.gathered.complete(spec)
