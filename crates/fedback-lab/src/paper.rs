@@ -234,7 +234,7 @@ pub fn report(sections: Vec<Section>, quick: bool) -> Report {
 }
 
 /// A simulated outcome and its exact counterpart, for a plan of the paper.
-fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
+pub fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
     let exact = match plan.federation.is_affine() {
         true => Some(crate::exact::exact(&plan)?),
         false => None,

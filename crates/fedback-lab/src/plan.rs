@@ -1,6 +1,7 @@
 //! The checked, built thing that a spec becomes: one conversion, after which nothing is doubted.
 
 mod arrivals;
+mod built;
 mod custom;
 mod problem;
 mod resamples;
@@ -22,6 +23,7 @@ use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
 pub use arrivals::PlannedArrivals;
+pub use built::Built;
 pub use resamples::Resamples;
 pub use site::{Asked, SitePlan};
 pub use sites::{Census, SiteTables};
@@ -142,61 +144,6 @@ impl CustomPlan {
         let outline =
             Outline::new(point, directory, shape, None, |_| known.clone()).map_err(fail)?;
         Ok(CustomPlan { outline, population, loss, intercept })
-    }
-}
-
-/// A plan, whatever its problem is.
-#[derive(Clone, Debug)]
-pub enum Built {
-    /// Built in.
-    Whole(Plan),
-    /// In part a function or a real site.
-    Custom(CustomPlan),
-}
-
-impl Built {
-    /// Checks and builds one point of a spec.
-    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
-        match point.spec.problem.custom_part() {
-            None => Plan::new(point, directory, origin).map(Built::Whole),
-            Some(_) => CustomPlan::new(point, directory, origin).map(Built::Custom),
-        }
-    }
-
-    /// The plan of a problem that is built in.
-    pub fn whole(&self) -> Option<&Plan> {
-        match self {
-            Built::Whole(plan) => Some(plan),
-            Built::Custom(_) => None,
-        }
-    }
-
-    /// The data, where they are built in.
-    pub fn base(&self) -> Option<&Base> {
-        match self {
-            Built::Whole(plan) => Some(&plan.federation.base),
-            Built::Custom(plan) => plan.population.as_ref().map(|(base, _)| base),
-        }
-    }
-}
-
-impl Deref for Built {
-    type Target = Outline;
-
-    fn deref(&self) -> &Outline {
-        match self {
-            Built::Whole(plan) => plan,
-            Built::Custom(plan) => plan,
-        }
-    }
-}
-
-impl DerefMut for Built {
-    fn deref_mut(&mut self) -> &mut Outline {
-        match self {
-            Built::Whole(plan) => plan,
-            Built::Custom(plan) => &mut plan.outline,
-        }
     }
 }
 

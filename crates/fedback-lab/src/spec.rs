@@ -5,6 +5,7 @@
 //! refused. [`crate::plan::Plan`] is what a spec becomes.
 
 mod algorithm;
+mod elsewhere;
 mod latency;
 mod per_client;
 mod problem;
@@ -20,11 +21,12 @@ use toml::{Table, Value};
 pub use algorithm::{
     Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize,
 };
+pub use elsewhere::{CustomBase, SitesBase};
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
 pub use per_client::{Entry, NumberOrVector, PerClient};
 pub use problem::{
-    Base, CustomBase, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem,
-    SitesBase, Source, TableBase, Weights,
+    Base, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem, Source,
+    TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
 pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};

@@ -2,11 +2,13 @@
 
 mod gaussian;
 mod partition;
+mod standardization;
 mod table;
 
 pub use gaussian::Gaussian;
 pub use partition::Partition;
-pub use table::{Preparation, RawTable, Standardization, Table, TableError, average_of_sums};
+pub use standardization::{Standardization, average_of_sums};
+pub use table::{Preparation, RawTable, Table, TableError};
 
 /// One of the built-in bases.
 #[derive(Clone, Debug)]
