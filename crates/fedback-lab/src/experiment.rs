@@ -216,6 +216,20 @@ impl Reopened {
         })
     }
 
+    /// Rounds closed at its last checkpoint.
+    pub fn round(&self) -> u64 {
+        self.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round)
+    }
+
+    /// Whether nothing is left of it to run.
+    pub fn has_ended(&self) -> bool {
+        match self.stored.state {
+            RunState::Done => true,
+            RunState::Failed => self.round() == self.plan.spec.rounds.0,
+            RunState::Running | RunState::Interrupted => false,
+        }
+    }
+
     /// Exact expectations, where mathematics allows.
     pub fn exact(&self) -> Option<Outcome> {
         self.plan.whole().and_then(|plan| crate::exact::exact(plan).ok())

@@ -93,9 +93,13 @@ pub trait Judge: Sync {
     }
     /// What probably made a repetition stop being finite in the round after `round`.
     fn likely_cause(&self, _round: Round) -> String {
-        "likely cause: steps too large or a response too strong; try smaller steps".into()
+        UNKNOWN_CAUSE.into()
     }
 }
+
+/// What to say of a run that blew up where nothing is known of its rounds.
+const UNKNOWN_CAUSE: &str =
+    "likely cause: steps too large or a response too strong; try smaller steps";
 
 /// The judge of a problem that is built in: exact.
 pub struct Exactly<'a> {
@@ -212,7 +216,7 @@ impl<'a> Recorder<'a> {
 fn likely_cause(plan: &Plan, round: Round) -> String {
     let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
     let Some(map) = RoundMap::new(&plan.federation, &plan.protocol, place) else {
-        return "likely cause: steps too large or a response too strong; try smaller steps".into();
+        return UNKNOWN_CAUSE.into();
     };
     let first = plan.protocol.step_size.at(Step(0));
     let now = plan.protocol.step_size.at(plan.protocol.first_step(round));

@@ -157,7 +157,19 @@ pub(crate) struct Shape {
     pub(crate) data: Vec<u8>,
 }
 
+/// The names of clients, their numbers where they have none.
+pub(crate) fn client_labels(names: Option<&[String]>, clients: usize) -> Vec<String> {
+    match names {
+        Some(names) => names.to_vec(),
+        None => (0..clients).map(|client| client.to_string()).collect(),
+    }
+}
+
 impl Shape {
+    fn client_labels(&self) -> Vec<String> {
+        client_labels(self.client_names.as_deref(), self.weights.len())
+    }
+
     fn of(federation: &Federation, data: Vec<u8>) -> Self {
         Shape {
             weights: federation.weights.clone(),

@@ -116,6 +116,36 @@ fn sites_do_what_one_table_does() {
     }
 }
 
+/// A site and the server name a plan alike, also where latencies are read from a file.
+#[test]
+fn sites_and_server_agree_on_the_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = |seconds: f64| {
+        let text = format!("client,seconds\n0,1.0\n1,{seconds}\n2,3.0\n");
+        std::fs::write(folder.path().join("trace.csv"), text).unwrap();
+        let text = r#"
+            rounds = 5
+            [problem]
+            base = { kind = "gaussian", mean = [1.0, 2.0, 3.0] }
+            response = { kind = "location", sensitivity = [0.1, 0.2, 0.3] }
+            loss = { kind = "mean" }
+            [algorithm]
+            kind = "p-fedavg"
+            scheme = "first-arrivals"
+            cohort = 2
+            latency = { kind = "trace", path = "trace.csv" }
+            step_size = { constant = 0.2 }
+        "#;
+        let document = Document::parse(text, "test").unwrap();
+        let point = document.points().unwrap().swap_remove(0);
+        let (site, _) = Plan::site(point.clone(), folder.path(), "test").unwrap();
+        let plan = Plan::new(point, folder.path(), "test").unwrap();
+        assert_eq!(site.hash, plan.hash);
+        site.hash
+    };
+    assert_ne!(trace(2.0), trace(2.5));
+}
+
 #[test]
 fn what_a_site_cannot_use_is_named() {
     let folder = tempfile::tempdir().unwrap();

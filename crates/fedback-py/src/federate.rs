@@ -18,7 +18,7 @@ use fedback_lab::experiment::{begin, reopen, run_live};
 use fedback_lab::measure::WithoutData;
 use fedback_lab::plan::Built;
 use fedback_lab::runner::{LiveRun, Resume, Runnable};
-use fedback_lab::store::{RunId, RunState, Store};
+use fedback_lab::store::{RunId, Store};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -138,13 +138,8 @@ fn prepare(
         let why = format!("run {number} is of another plan than {origin}: its spec or data differ");
         return Err(Error::input("resume", why));
     }
-    let round = reopened.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round);
-    if reopened.stored.state == RunState::Done {
-        let mut inner = reopened.outcome();
-        inner.resumed_from = Some(round);
-        let (exact, records) = (reopened.exact(), reopened.stored.records);
-        let outcome = Outcome { inner, records, exact, id: Some(number) };
-        return Ok(Prepared::Ended(Box::new(outcome)));
+    if reopened.has_ended() {
+        return Ok(Prepared::Ended(Box::new(Outcome::as_it_ended(reopened))));
     }
     let from = reopened.resume();
     Ok(Prepared::Ready(Box::new((reopened.plan, Some(id), from))))

@@ -2,6 +2,7 @@
 
 use fedback_lab::chart::{self, Pair, label_of};
 use fedback_lab::event::Ending;
+use fedback_lab::experiment::Reopened;
 use fedback_lab::measure::Measurement;
 use fedback_lab::outcome::Outcome as Inner;
 use fedback_lab::store::Record;
@@ -120,6 +121,19 @@ impl Outcome {
     /// The figure of the command, as SVG.
     fn svg(&self) -> PyResult<String> {
         svg("", &[self])
+    }
+}
+
+impl Outcome {
+    /// A recorded run that was to be resumed, and of which nothing is left to run.
+    pub fn as_it_ended(run: Reopened) -> Self {
+        let inner = Inner { resumed_from: Some(run.round()), ..run.outcome() };
+        Outcome {
+            inner,
+            exact: run.exact(),
+            id: Some(run.stored.id.0),
+            records: run.stored.records,
+        }
     }
 }
 

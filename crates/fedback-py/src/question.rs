@@ -24,40 +24,34 @@ use crate::supervise::supervise;
 /// An answer to every point: what a sweep set, and the object of the JSON contract.
 type Answers = Vec<(String, String)>;
 
-fn answers(
+/// Asks something of every point of a spec.
+fn each<T: Send>(
     py: Python<'_>,
     document: &Document,
-    answer: impl Fn(&Plan) -> Result<serde_json::Value, Error> + Sync,
-) -> PyResult<Answers> {
-    let work = || -> Result<Answers, Error> {
-        let experiment = document.experiment()?;
-        let one = |plan: &Plan| {
-            let set = serde_json::Value::Object(plan.set.clone()).to_string();
-            Ok((set, answer(plan)?.to_string()))
-        };
-        experiment.plans.iter().map(one).collect()
-    };
+    ask: impl Fn(&Plan) -> Result<T, Error> + Sync,
+) -> PyResult<Vec<T>> {
+    let work = || document.experiment()?.plans.iter().map(&ask).collect::<Result<Vec<T>, Error>>();
     supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+}
+
+/// What a sweep set to get to a plan, as JSON text.
+fn set_of(plan: &Plan) -> String {
+    serde_json::Value::Object(plan.set.clone()).to_string()
 }
 
 /// Exact expectations.
 #[pyfunction]
 pub fn exact(py: Python<'_>, document: &Document) -> PyResult<Vec<Outcome>> {
-    let work = || -> Result<Vec<Outcome>, Error> {
-        let experiment = document.experiment()?;
-        let one = |plan: &Plan| {
-            let inner = exact_of(plan)?;
-            Ok(Outcome { inner, records: Vec::new(), exact: None, id: None })
-        };
-        experiment.plans.iter().map(one).collect()
-    };
-    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+    each(py, document, |plan| {
+        let inner = exact_of(plan)?;
+        Ok(Outcome { inner, records: Vec::new(), exact: None, id: None })
+    })
 }
 
 /// Where retraining settles.
 #[pyfunction]
 pub fn solve(py: Python<'_>, document: &Document) -> PyResult<Answers> {
-    answers(py, document, |plan| Ok(Solution::of(plan).to_json()))
+    each(py, document, |plan| Ok((set_of(plan), Solution::of(plan).to_json().to_string())))
 }
 
 /// The paper's guarantees.
@@ -78,7 +72,9 @@ pub fn bounds(
     let overrides =
         Overrides { delta, sigma, varsigma, mu, smoothness, accuracy, communication_cost };
     overrides.check().map_err(wrong)?;
-    answers(py, document, |plan| Ok(Guarantees::of(plan, &overrides).to_json()))
+    each(py, document, |plan| {
+        Ok((set_of(plan), Guarantees::of(plan, &overrides).to_json().to_string()))
+    })
 }
 
 /// Certificates: what a sweep set, the JSON, the picture.
@@ -87,25 +83,19 @@ pub fn check(
     py: Python<'_>,
     document: &Document,
 ) -> PyResult<Vec<(String, String, Option<String>)>> {
-    let work = || -> Result<Vec<(String, String, Option<String>)>, Error> {
-        let experiment = document.experiment()?;
-        let one = |plan: &Plan| {
-            let resamples = plan.resampled()?;
-            let mut check = Check::of(plan, &mut |_| {});
-            if let Some(resamples) = resamples {
-                check = check.with_resamples(plan, resamples);
-            }
-            let label = label_of(&plan.spec.name, &plan.set);
-            let title = format!("{label}: {}", check.verdict.as_str());
-            let subtitle = "below 1 errors shrink from round to round, near the stable point";
-            let picture = Curve::of(plan, &check, label)
-                .map(|curve| figure(&title, subtitle, &[curve]).to_svg());
-            let set = serde_json::Value::Object(plan.set.clone()).to_string();
-            Ok((set, check.to_json().to_string(), picture))
-        };
-        experiment.plans.iter().map(one).collect()
-    };
-    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+    each(py, document, |plan| {
+        let resamples = plan.resampled()?;
+        let mut check = Check::of(plan, &mut |_| {});
+        if let Some(resamples) = resamples {
+            check = check.with_resamples(plan, resamples);
+        }
+        let label = label_of(&plan.spec.name, &plan.set);
+        let title = format!("{label}: {}", check.verdict.as_str());
+        let subtitle = "below 1 errors shrink from round to round, near the stable point";
+        let picture =
+            Curve::of(plan, &check, label).map(|curve| figure(&title, subtitle, &[curve]).to_svg());
+        Ok((set_of(plan), check.to_json().to_string(), picture))
+    })
 }
 
 /// Hears nothing.

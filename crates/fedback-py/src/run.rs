@@ -12,7 +12,7 @@ use fedback_lab::experiment;
 use fedback_lab::outcome::Outcome as LabOutcome;
 use fedback_lab::plan::Built;
 use fedback_lab::runner::Resume;
-use fedback_lab::store::{Record, RunId, RunState, Store};
+use fedback_lab::store::{Record, RunId, Store};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -63,14 +63,10 @@ pub fn resume(
 ) -> PyResult<Outcome> {
     let reopen = || experiment::reopen(&crate::store::existing(&store)?, RunId(id));
     let reopened = py.detach(reopen).map_err(raise)?;
-    let round = reopened.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round);
-    let ended = reopened.stored.state == RunState::Done
-        || (reopened.stored.state == RunState::Failed && round == reopened.plan.spec.rounds.0);
-    if ended {
-        let inner = LabOutcome { resumed_from: Some(round), ..reopened.outcome() };
-        let (exact, records) = (reopened.exact(), reopened.stored.records);
-        return Ok(Outcome { inner, records, exact, id: Some(id) });
+    if reopened.has_ended() {
+        return Ok(Outcome::as_it_ended(reopened));
     }
+    let round = reopened.round();
     let functions = Functions::new(py, draw, loss)?;
     functions.check(&reopened.plan)?;
     let resume = reopened.resume();

@@ -53,13 +53,30 @@ fn fail(key: &str, message: impl Into<String>) -> KeyError {
     KeyError::new(format!("algorithm.{key}"), message)
 }
 
-/// Arrivals, and the digest of the trace, where there are any. `algorithm` is the spec's.
+/// Arrivals with what they make of coefficients, and the digest of the trace, where there are any.
+/// `algorithm` is the spec's.
 pub(super) fn build(
     spec: &Spec,
     algorithm: &PFedAvg,
     shape: &Shape,
     directory: &Path,
 ) -> Result<(Option<PlannedArrivals>, Vec<u8>), KeyError> {
+    let (arrivals, data) = describe(spec, algorithm, shape, directory)?;
+    let Some(arrivals) = arrivals else { return Ok((None, data)) };
+    let inclusion = match algorithm.correct {
+        true => Some(corrections(algorithm, shape, &arrivals)?),
+        false => None,
+    };
+    Ok((Some(PlannedArrivals { arrivals, inclusion }), data))
+}
+
+/// The same without coefficients, which no site needs.
+pub(super) fn describe(
+    spec: &Spec,
+    algorithm: &PFedAvg,
+    shape: &Shape,
+    directory: &Path,
+) -> Result<(Option<Arrivals>, Vec<u8>), KeyError> {
     check(algorithm)?;
     let Some(latency) = &algorithm.latency else { return Ok((None, Vec::new())) };
     let seed = Seed(spec.problem.seed.unwrap_or(spec.seed).0);
@@ -86,19 +103,14 @@ pub(super) fn build(
         },
         Latency::Trace(trace) => {
             let path = directory.join(&trace.path);
-            let read = trace_file::read(&path, &client_names(shape));
+            let read = trace_file::read(&path, &shape.client_labels());
             let read = read.map_err(|why| fail("latency.path", why))?;
             data = read.digest;
             arrivals::Latency::Trace(read.trace)
         }
     };
     let deadline = algorithm.deadline.map(|deadline| deadline.0);
-    let arrivals = Arrivals { latency: Arc::new(latency), deadline };
-    let inclusion = match algorithm.correct {
-        true => Some(corrections(algorithm, shape, &arrivals)?),
-        false => None,
-    };
-    Ok((Some(PlannedArrivals { arrivals, inclusion }), data))
+    Ok((Some(Arrivals { latency: Arc::new(latency), deadline }), data))
 }
 
 /// What goes with first arrivals, and what with them only.
@@ -140,16 +152,8 @@ fn corrections(
             format!(
                 "client {} is never among the first {cohort}: no coefficient makes up for that; \
                  raise algorithm.deadline or algorithm.cohort",
-                client_names(shape)[client]
+                shape.client_labels()[client]
             ),
         )),
-    }
-}
-
-/// The names of the clients, their numbers where they have none.
-fn client_names(shape: &Shape) -> Vec<String> {
-    match &shape.client_names {
-        Some(names) => names.clone(),
-        None => (0..shape.weights.len()).map(|client| client.to_string()).collect(),
     }
 }

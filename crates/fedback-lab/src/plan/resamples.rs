@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use fedback_core::federation::Federation;
 use fedback_core::response::Sensitivity;
 
-use super::Plan;
 use super::response::{Form, translate};
+use super::{Plan, client_labels};
 use crate::error::Error;
 
 /// The federations of the resamples, one after the other: responses and bases differ, the rest is the
@@ -33,10 +33,7 @@ impl Plan {
             Form::of(response, &self.federation.base).map_err(|error| Error::input(key, error))?;
         let bytes =
             std::fs::read(&path).map_err(|error| fail(format!("cannot be read: {error}")))?;
-        let names: Vec<String> = match self.federation.client_names() {
-            Some(names) => names.to_vec(),
-            None => (0..self.federation.clients()).map(|client| client.to_string()).collect(),
-        };
+        let names = client_labels(self.client_names.as_deref(), self.clients());
         let sensitivities = read(&bytes, &names, form.size()).map_err(fail)?.into_iter();
         Ok(Some(Resamples { plan: self, form, sensitivities }))
     }

@@ -51,7 +51,7 @@ impl Plan {
 impl SitePlan {
     pub(super) fn new(point: &Point, shape: &Shape, directory: &Path) -> Result<Self, KeyError> {
         let Algorithm::PFedavg(algorithm) = &point.spec.algorithm;
-        let (_, latencies) = arrivals::build(&point.spec, algorithm, shape, directory)?;
+        let (_, latencies) = arrivals::describe(&point.spec, algorithm, shape, directory)?;
         Ok(SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,

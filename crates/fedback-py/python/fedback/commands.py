@@ -15,14 +15,9 @@ from . import _native
 from ._transport import Transport
 from .progress import listener
 from .results import Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
-from .spec import Spec, SpecLike, _csv
+from .spec import Spec, SpecLike, _csv, resolve
 
 Store = "str | os.PathLike | None"
-
-
-def _spec(spec: SpecLike, set: dict[str, Any] | None) -> Spec:
-    spec = spec if isinstance(spec, Spec) else Spec(spec)
-    return spec.set(set) if set else spec
 
 
 def _answers(spec: Spec, results: list) -> Any:
@@ -61,7 +56,7 @@ def run(
     >>> bool((abs(error[1:]) < 5 * run.standard_error("distance_sq")[1:]).all())
     True
     """
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     outcomes = _native.run(
         spec.document(store), store=store, threads=threads, progress=listener(progress),
         draw=spec.draw, loss=spec.loss,
@@ -80,7 +75,7 @@ def _finished(runs: Any, on_failure: str) -> Any:
 
 def exact(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Curve | Sweep:
     """Exact expectations of a run, without running it; affine problems only."""
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     return _answers(spec, [Curve(one) for one in _native.exact(spec.document())])
 
 
@@ -100,7 +95,7 @@ def solve(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Solution | Sw
     >>> found.stability, found.stable_point.round(3), found.optimal_point.round(3)
     ('attracting', array([8.333]), array([3.462]))
     """
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     return _theory(Solution, spec, _native.solve(spec.document()))
 
 
@@ -117,7 +112,7 @@ def bounds(
     communication_cost: float | None = None,
 ) -> Bounds | Sweep:
     """The paper's guarantees, as printed and corrected."""
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     answers = _native.bounds(
         spec.document(), delta=delta, sigma=sigma, varsigma=varsigma, mu=mu, smoothness=smoothness,
         accuracy=accuracy, communication_cost=communication_cost,
@@ -127,7 +122,7 @@ def bounds(
 
 def check(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Certificate | Sweep:
     """Will retraining settle, where, how bad is that place, who drives it."""
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     answers = _native.check(spec.document())
     return _answers(
         spec, [Certificate(json.loads(text), svg, set=json.loads(at)) for at, text, svg in answers]
@@ -154,7 +149,7 @@ def plan(
     """The cheapest E, K, scheme and step sizes that reach E|θ − θ^PS|² ≤ accuracy and stay there,
     checked by simulation. Where nothing does, ``binding`` says what is in the way and ``spec`` is
     None."""
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     text, svg, planned = _native.plan(
         spec.document(), accuracy=accuracy, communication_cost=communication_cost,
         straggler=straggler, latency_model=latency, budget=budget,
@@ -283,7 +278,7 @@ def federate(
     them, as long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run
     of the store.
     """
-    spec = _spec(spec, set)
+    spec = resolve(spec, set)
     outcome = _native.federate(
         spec.document(store), transport, store=store, resume=resume, minimum=minimum,
         attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _native
 from ._custom import numbers
-from .spec import Spec, SpecLike
+from .spec import Spec, SpecLike, resolve
 
 #: ``observe(theta, n, rng) -> rows``: θ is deployed here, return n fresh observations.
 Observe = Callable[[np.ndarray, int, np.random.Generator], Any]
@@ -33,8 +33,7 @@ class Site:
         tables: Tables | None = None,
         set: dict[str, Any] | None = None,
     ) -> None:
-        spec = spec if isinstance(spec, Spec) else Spec(spec)
-        spec = spec.set(set) if set else spec
+        spec = resolve(spec, set)
         draw = spec.draw if observe is None else _drawing(observe)
         own = None if tables is None else tables._native
         self._native = _native.Site(spec.document(), draw=draw, loss=spec.loss, tables=own)
@@ -93,8 +92,7 @@ class Tables:
         *,
         set: dict[str, Any] | None = None,
     ) -> None:
-        spec = spec if isinstance(spec, Spec) else Spec(spec)
-        spec = spec.set(set) if set else spec
+        spec = resolve(spec, set)
         paths = [(int(client), os.fspath(path)) for client, path in files.items()]
         self._native = _native.SiteTables(spec.document(), paths)
 
@@ -118,7 +116,7 @@ def census_mean(rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
 def census(spec: SpecLike, rows: np.ndarray, mean: np.ndarray, squares: np.ndarray | None) -> Spec:
     """The spec with what was gathered from the sites: every client's count of rows and, where
     features are standardised, their means and standard deviations."""
-    spec = spec if isinstance(spec, Spec) else Spec(spec)
+    spec = resolve(spec)
     base = spec.table["problem"]["base"]
     keys: dict[str, Any] = {"problem.base.rows": _whole(rows)}
     if squares is not None:

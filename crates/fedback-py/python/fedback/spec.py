@@ -352,5 +352,11 @@ class Spec:
         return f"Spec({name!r}, {words}{', a sweep' if swept else ''})"
 
 
+def resolve(spec: SpecLike, set: Mapping[str, Any] | None = None) -> Spec:
+    """Whatever stands for a spec as a spec, with other values by dotted key."""
+    spec = spec if isinstance(spec, Spec) else Spec(spec)
+    return spec.set(set) if set else spec
+
+
 def _file_name(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32] + ".csv"

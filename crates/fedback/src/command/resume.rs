@@ -5,7 +5,7 @@ use fedback::lab::event::Ending;
 use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::outcome::{self, Outcome};
 use fedback::lab::runner::Resume;
-use fedback::lab::store::{RunId, RunState, Store};
+use fedback::lab::store::{RunId, Store};
 
 use super::{Context, run, summary};
 use crate::args::ResumeArgs;
@@ -43,10 +43,8 @@ fn go_on(
     id: RunId,
     reopened: &Reopened,
 ) -> Result<Outcome, Error> {
-    let round = reopened.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round);
-    let ended = matches!(reopened.stored.state, RunState::Done)
-        || (reopened.stored.state == RunState::Failed && round == reopened.plan.spec.rounds.0);
-    if ended {
+    let round = reopened.round();
+    if reopened.has_ended() {
         return Ok(Outcome { resumed_from: Some(round), ..reopened.outcome() });
     }
     let resume: Option<Resume> = reopened.resume();

@@ -24,16 +24,28 @@ PAUSE = 0.1
 
 @dataclass(frozen=True)
 class Gathered:
-    """What a census came to."""
+    """What a census came to: every client's count of rows and, where features are standardised,
+    their means and standard deviations."""
 
-    rows: np.ndarray
-    sums: np.ndarray
+    rows: tuple[int, ...]
+    sums: tuple[tuple[float, ...], ...] = ()
+
+    @staticmethod
+    def of(rows: np.ndarray, sums: np.ndarray | None) -> Gathered:
+        """From the fields of a message."""
+        sums = () if sums is None else tuple(map(tuple, sums.tolist()))
+        return Gathered(tuple(rows.tolist()), sums)
+
+    def fields(self) -> dict[str, np.ndarray]:
+        """The fields of a message."""
+        sums = {"sums": np.array(self.sums)} if self.sums else {}
+        return {"rows": np.array(self.rows, dtype=np.uint64), **sums}
 
     def complete(self, spec: fedback.Spec) -> fedback.Spec:
         """The spec with it."""
-        base = {"problem.base.rows": self.rows.tolist()}
-        if len(self.sums):
-            base["problem.base.mean"], base["problem.base.sd"] = self.sums.tolist()
+        base = {"problem.base.rows": self.rows}
+        if self.sums:
+            base["problem.base.mean"], base["problem.base.sd"] = self.sums
         return spec.set(base)
 
 
@@ -53,13 +65,13 @@ def gather(grid, version: str, spec: fedback.Spec, wait: float) -> Gathered:
     told = everyone(grid, Census(version=version), clients, features, wait)
     rows = np.array([told[client][0] for client in range(clients)], dtype=np.uint64)
     if not problem["base"].get("standardize"):
-        return Gathered(rows, np.empty((0, features)))
+        return Gathered.of(rows, None)
     mean = fedback.census_mean(rows, np.array([told[client][1] for client in range(clients)]))
     question = Census(version=version, sums=mean[None, :])
     told = everyone(grid, question, clients, features, wait)
     squares = np.array([told[client][1] for client in range(clients)])
     base = fedback.census(spec, rows, mean, squares).table["problem"]["base"]
-    return Gathered(rows, np.array([base["mean"], base["sd"]]))
+    return Gathered.of(rows, np.array([base["mean"], base["sd"]]))
 
 
 def everyone(grid, question: Census, clients: int, features: int, wait: float) -> dict:

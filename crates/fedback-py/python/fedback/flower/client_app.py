@@ -85,10 +85,7 @@ def count(settings: NodeSettings, census: Census) -> Count:
 
 def gathered(message: Question | Order) -> Gathered | None:
     """What a census came to, if there was one."""
-    if message.rows is None:
-        return None
-    sums = np.empty((0, 0)) if message.sums is None else message.sums
-    return Gathered(message.rows, sums)
+    return None if message.rows is None else Gathered.of(message.rows, message.sums)
 
 
 def answer(settings: NodeSettings, question: Question) -> Answer:

@@ -18,10 +18,7 @@ def load(settings: NodeSettings, gathered: Gathered | None = None):
     """The site, and the clients it holds. Kept while the process lives and the spec's file stays
     as it is: a simulated node is called many times in one process, a deployed one once."""
     if gathered is not None:
-        own = tables(settings)
-        clients = tuple(own.sums()[0].tolist())
-        spec = gathered.complete(fedback.Spec(settings.spec).set(values(settings.set)))
-        return fedback.Site(spec, clients=clients, tables=own), clients
+        return at_tables(settings, tables(settings), gathered)
     return build(settings, changed(settings.spec, "spec"))
 
 
@@ -34,14 +31,22 @@ def tables(settings: NodeSettings) -> fedback.Tables:
     if settings.clients is None:
         raise BadSetting('node config: clients is missing; whose rows are these? clients="0,3"')
     files = {client: settings.data.replace("{client}", str(client)) for client in settings.clients}
-    stamps = tuple(changed(path, "data") for path in files.values())
-    return read(settings, tuple(files.items()), stamps)
+    stamps = [changed(path, "data") for path in files.values()]
+    return read(settings, tuple(files.items()), (changed(settings.spec, "spec"), *stamps))
 
 
 @lru_cache(maxsize=64)
 def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
     """The same, from the files."""
     return fedback.Tables(settings.spec, dict(files), set=values(settings.set))
+
+
+@lru_cache(maxsize=64)
+def at_tables(settings: NodeSettings, own: fedback.Tables, gathered: Gathered):
+    """The site of tables that were read, and the clients whose they are."""
+    clients = tuple(own.sums()[0].tolist())
+    spec = gathered.complete(fedback.Spec(settings.spec).set(values(settings.set)))
+    return fedback.Site(spec, clients=clients, tables=own), clients
 
 
 def changed(path: str, what: str) -> int:

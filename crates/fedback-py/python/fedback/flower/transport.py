@@ -154,7 +154,7 @@ class Transport:
             theta=order.thetas,
             repetitions=repetitions,
             clients=clients,
-            **self._counted(),
+            **self._gathered(),
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
@@ -162,11 +162,8 @@ class Transport:
         if not self._send(content, MessageType.TRAIN, sent, 2 * self._deadline):
             self._absent(sent, "Flower did not take the message")
 
-    def _counted(self) -> dict:
-        if self.gathered is None:
-            return {}
-        sums = self.gathered.sums if len(self.gathered.sums) else None
-        return {"rows": self.gathered.rows, "sums": sums}
+    def _gathered(self) -> dict:
+        return {} if self.gathered is None else self.gathered.fields()
 
     def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
         message = Message(
@@ -234,7 +231,7 @@ class Transport:
         for node in [node for node in nodes if node not in self._nodes]:
             self._nodes[node] = nodes[node]
             question = Question(
-                version=self._version, plan_hash=self._roster.plan_hash, **self._counted()
+                version=self._version, plan_hash=self._roster.plan_hash, **self._gathered()
             )
             self._send(question, MessageType.QUERY, Sent(node), self._wait)
 
