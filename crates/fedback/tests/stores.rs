@@ -1,0 +1,88 @@
+//! A store that an earlier version wrote: its runs go on to the bits they were on their way to.
+//!
+//! `stores/interrupted.db` is of format 2, written by commit fc47d7c. Its runs: 1, normal
+//! data drawn with replacement; 2, a logistic model on `people.csv`; 3, first arrivals, all three
+//! killed half-way by SIGKILL; 4, done; 5, diverged. `stores/expected.csv` has the SHA-256 of
+//! the final models and of the curve of each, resumed to its end by the binary that had begun it,
+//! which are also those of a run that nobody disturbed.
+
+mod hashing;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// The run whose rows are in a table.
+const TABLE: &str = "2";
+const DONE: &str = "4";
+const FAILED: &str = "5";
+
+/// A copy of the store, in a folder with the table.
+fn copied() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["interrupted.db", "people.csv"] {
+        let copy = folder.path().join(name);
+        let bytes = std::fs::read(hashing::beside("stores").join(name)).unwrap();
+        std::fs::write(copy, bytes).unwrap();
+    }
+    let store = rusqlite::Connection::open(folder.path().join("interrupted.db")).unwrap();
+    let sql = "UPDATE run SET directory = ?1 WHERE id = ?2";
+    assert_eq!(store.execute(sql, [folder.path().to_str().unwrap(), TABLE]), Ok(1));
+    folder
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    let mut command = hashing::command(folder, args);
+    let output = command.args(["--store", "interrupted.db", "--quiet"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// State and hashes that are expected of a run.
+fn expected(run: &str) -> Vec<String> {
+    hashing::expected("stores/expected.csv").remove(run).expect("a run of the store")
+}
+
+#[test]
+fn interrupted_runs_of_an_earlier_version_resume_to_the_same_bits() {
+    let folder = copied();
+    for run in ["1", "2", "3"] {
+        let resumed = json(folder.path(), &["resume", run, "--json"]);
+        assert!(resumed["resumed_from"].as_u64().unwrap() > 300_000, "run {run}");
+        assert_eq!(hashing::hashes(&resumed)[..], expected(run)[1..], "run {run}");
+        let exported = json(folder.path(), &["export", run, "--format", "json"]);
+        assert_eq!(hashing::hashes(&exported)[..], expected(run)[1..], "run {run}, exported");
+    }
+    let runs = json(folder.path(), &["runs", "--json"]);
+    let done = runs.as_array().unwrap().iter().filter(|run| run["state"] == "done");
+    assert_eq!(done.count(), 4);
+}
+
+#[test]
+fn states_of_an_earlier_version_are_listed() {
+    let folder = copied();
+    let runs = json(folder.path(), &["runs", "--json"]);
+    let runs = runs.as_array().unwrap();
+    assert_eq!(runs.len(), 5);
+    for run in runs {
+        assert_eq!(run["state"], expected(&run["id"].to_string())[0], "{run}");
+    }
+}
+
+#[test]
+fn ended_runs_of_an_earlier_version_are_exported() {
+    let folder = copied();
+    for run in [DONE, FAILED] {
+        let exported = json(folder.path(), &["export", run, "--format", "json"]);
+        assert_eq!(hashing::hashes(&exported)[..], expected(run)[1..], "run {run}");
+    }
+}
+
+#[test]
+fn a_run_of_an_earlier_version_replays_to_the_same_bits() {
+    let folder = copied();
+    let replayed = json(folder.path(), &["replay", DONE, "--json"]);
+    assert_eq!(replayed["same"], true);
+    assert_eq!(hashing::hashes(&replayed)[..], expected(DONE)[1..]);
+}
