@@ -18,7 +18,7 @@ pub fn run(
     repetitions: usize,
 ) -> Vec<Vec<f64>> {
     let mut rng = SmallRng::seed_from_u64(seed);
-    let mut repetition = || match (&federation.base, federation.loss) {
+    let mut repetition = || match (federation.base(), federation.loss()) {
         (Base::Gaussian(base), _) => vec![gaussian(federation, base, protocol, rounds, &mut rng)],
         (Base::Table(table), Loss::Logistic { .. }) => {
             let slope = |margin: f64, label: f64| 1.0 / (1.0 + (-margin).exp()) - label;
@@ -40,13 +40,13 @@ fn gaussian(
     rng: &mut SmallRng,
 ) -> f64 {
     let sensitivity: Vec<f64> =
-        (0..federation.clients()).map(|client| federation.response.diagonal(client, 0)).collect();
+        (0..federation.clients()).map(|client| federation.response().diagonal(client, 0)).collect();
     let local_steps = protocol.local_steps as u64;
-    let noise = base.noise / (protocol.batch as f64).sqrt();
+    let noise = base.noise / protocol.batch.size().sqrt();
     let mut theta = 0.0;
     for round in 0..rounds {
         let mut next = 0.0;
-        for (client, weight) in federation.weights.iter().enumerate() {
+        for (client, weight) in federation.weights().iter().enumerate() {
             let mut local = theta;
             for step in round * local_steps..(round + 1) * local_steps {
                 let size = protocol.step_size.at(Step(step));
@@ -71,19 +71,19 @@ fn rows(
     slope: impl Fn(f64, f64) -> f64,
 ) -> Vec<f64> {
     let dim = table.dim;
-    let (local_steps, batch) = (protocol.local_steps as u64, protocol.batch);
+    let (local_steps, batch) = (protocol.local_steps as u64, protocol.batch.size() as usize);
     let penalty = federation.ridge();
     let mut theta = vec![0.0; dim];
     let (mut next, mut local) = (vec![0.0; dim], vec![0.0; dim]);
     let (mut shift, mut gradient) = (vec![0.0; dim], vec![0.0; dim]);
     for round in 0..rounds {
         next.fill(0.0);
-        for (client, weight) in federation.weights.iter().enumerate() {
+        for (client, weight) in federation.weights().iter().enumerate() {
             let (rows, labels) = table.block(client);
             local.copy_from_slice(&theta);
             for step in round * local_steps..(round + 1) * local_steps {
                 let size = protocol.step_size.at(Step(step));
-                federation.response.apply(client, &local, &mut shift);
+                federation.response().apply(client, &local, &mut shift);
                 let moved: f64 = shift.iter().zip(&local).map(|(s, t)| s * t).sum();
                 gradient.fill(0.0);
                 let mut slopes = 0.0;

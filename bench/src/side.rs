@@ -67,7 +67,8 @@ impl Side<'_> {
 pub fn engine(workload: &Workload, job: &Job) -> Vec<Vec<f64>> {
     let mut simulation = workload.simulation(job.seed, job.repetitions);
     simulation.advance(Round(job.rounds), false).expect("built-in work does not fail");
-    simulation.repetitions().map(|repetition| repetition.theta.clone()).collect()
+    let repetitions = simulation.state().repetitions.iter();
+    repetitions.map(|repetition| repetition.theta().to_vec()).collect()
 }
 
 /// A peer's process.
@@ -194,7 +195,11 @@ mod tests {
             assert!(disagreement(&ours, &fewer) > 5.0, "{kind:?}");
             // In the shape of the credit data the free intercept absorbs nearly all of the reaction.
             if kind != Kind::Credit {
-                let still = |workload: &mut Workload| workload.federation.response = Shift::None;
+                let still = |workload: &mut Workload| {
+                    if let Ok(still) = workload.federation.with_response(Shift::None) {
+                        workload.federation = still;
+                    }
+                };
                 assert!(disagreement(&ours, &thetas(kind, true, still)) > 5.0, "{kind:?}");
             }
         }

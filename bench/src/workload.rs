@@ -1,15 +1,15 @@
 //! The problems that are timed: a federation, a protocol and how much of it is run.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::protocol::{Batch, LocalRule, Protocol, Scheme, ServerRule, StepSize};
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
+use fedback_engine::backend::Course;
 use fedback_engine::simulate::Simulation;
 use serde_json::{Value, json};
 
@@ -26,6 +26,37 @@ pub enum Kind {
     /// Very many clients with two rows of a table each, of which a cohort works; a unit is a sample
     /// gradient.
     Million,
+}
+
+/// Which algorithm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// P-FedAvg.
+    #[default]
+    PFedavg,
+    /// FedProx.
+    Fedprox,
+    /// SCAFFOLD.
+    Scaffold,
+    /// A server with momentum.
+    Momentum,
+    /// A server that adapts its steps.
+    Adam,
+}
+
+impl Algorithm {
+    /// What clients and the server do.
+    fn parts(self) -> (LocalRule, ServerRule) {
+        let momentum = ServerRule::Momentum { rate: 1.0, beta: 0.9 };
+        let adam = ServerRule::Adam { rate: 0.1, beta1: 0.9, beta2: 0.99, tau: 1e-3 };
+        match self {
+            Algorithm::PFedavg => (LocalRule::Descent, ServerRule::Average),
+            Algorithm::Fedprox => (LocalRule::Proximal { proximal: 0.5 }, ServerRule::Average),
+            Algorithm::Scaffold => (LocalRule::Scaffold, ServerRule::Average),
+            Algorithm::Momentum => (LocalRule::Descent, momentum),
+            Algorithm::Adam => (LocalRule::Descent, adam),
+        }
+    }
 }
 
 /// The sizes of a workload; what is left out has the workload's own default.
@@ -58,6 +89,9 @@ pub struct Sizes {
     /// Draw the cohort without replacement.
     #[arg(long)]
     pub without_replacement: bool,
+    /// The algorithm.
+    #[arg(long, value_enum)]
+    pub algorithm: Option<Algorithm>,
 }
 
 impl Sizes {
@@ -73,6 +107,7 @@ impl Sizes {
             rounds: self.rounds.or(others.rounds),
             repetitions: self.repetitions.or(others.repetitions),
             without_replacement: self.without_replacement || others.without_replacement,
+            algorithm: self.algorithm.or(others.algorithm),
         }
     }
 
@@ -94,6 +129,9 @@ impl Sizes {
         ]
         .concat();
         arguments.extend(self.without_replacement.then(|| "--without-replacement".to_string()));
+        if let Some(name) = self.algorithm.and_then(|algorithm| algorithm.to_possible_value()) {
+            arguments.extend(["--algorithm".to_string(), name.get_name().to_string()]);
+        }
         arguments
     }
 }
@@ -142,14 +180,14 @@ impl Workload {
             Some(cohort) if sizes.without_replacement => Scheme::WithoutReplacement { cohort },
             Some(cohort) => Scheme::WithReplacement { cohort },
         };
+        let (local, server) = sizes.algorithm.unwrap_or_default().parts();
+        let step_size = StepSize::Decaying { beta: 20.0, gamma: 1000.0 };
+        let local_steps = sizes.local_steps.unwrap_or(local_steps);
         let protocol = Protocol {
-            scheme,
-            local_steps: sizes.local_steps.unwrap_or(local_steps),
-            batch: sizes.batch.unwrap_or(batch),
-            step_size: StepSize::Decaying { beta: 20.0, gamma: 1000.0 },
-            deploy: Deploy::Step,
-            aggregate: Aggregate::Deltas,
-            scale_objectives: false,
+            batch: Batch::Sampled(sizes.batch.unwrap_or(batch)),
+            local,
+            server,
+            ..Protocol::p_fedavg(scheme, local_steps, step_size)
         };
         Workload {
             kind,
@@ -162,10 +200,10 @@ impl Workload {
 
     /// The engine before the first round, at θ = 0.
     pub fn simulation(&self, seed: u64, repetitions: usize) -> Simulation<'_, Federation> {
-        let weights: Arc<[f64]> = self.federation.weights.clone();
-        let start = vec![0.0; repetitions * self.federation.dim()];
-        let federation = &self.federation;
-        Simulation::new(federation, self.protocol, weights, Seed(seed), Round(0), &start, &[])
+        let weights = self.federation.weights().clone();
+        let start = vec![0.0; self.federation.dim()];
+        let course = Course::new(self.protocol, weights, Seed(seed), &start, repetitions as u64);
+        Simulation::new(&self.federation, course)
     }
 
     /// What a unit is called.
@@ -190,10 +228,11 @@ impl Workload {
             }
         };
         // A normal batch is one draw of its mean.
-        let observations = if self.kind == Kind::Gaussian { 1 } else { self.protocol.batch };
+        let observations =
+            if self.kind == Kind::Gaussian { 1.0 } else { self.protocol.batch.size() };
         members
             * (rounds * repetitions as u64) as f64
-            * (self.protocol.local_steps * observations) as f64
+            * (self.protocol.local_steps as f64 * observations)
     }
 
     /// The sizes, for a record of what was run.
@@ -204,7 +243,7 @@ impl Workload {
             "dim": self.federation.dim(),
             "rows": self.table().map_or(0, Table::len),
             "local_steps": self.protocol.local_steps,
-            "batch": self.protocol.batch,
+            "batch": self.protocol.batch.size() as u64,
             "rounds": self.rounds,
             "repetitions": self.repetitions,
         })
@@ -212,7 +251,7 @@ impl Workload {
 
     /// Its table, where it has one.
     pub fn table(&self) -> Option<&Table> {
-        match &self.federation.base {
+        match self.federation.base() {
             Base::Table(table) => Some(table),
             Base::Gaussian(_) => None,
         }
@@ -231,28 +270,28 @@ impl Workload {
             StepSize::Decaying { beta, gamma } => (beta, gamma),
             StepSize::Constant(size) => (size * 1e300, 1e300),
         };
-        let (sensitivity, pattern) = match &federation.response {
+        let (sensitivity, pattern) = match federation.response() {
             Shift::Scaled { sensitivity, pattern } => (sensitivity.clone(), pattern.clone()),
             _ => (vec![0.0; federation.clients()], vec![0.0; federation.dim()]),
         };
         let mut problem = json!({
             "sizes": self.sizes(),
-            "weights": &*federation.weights,
+            "weights": &**federation.weights(),
             "sensitivity": sensitivity,
             "pattern": pattern,
             "beta": beta,
             "gamma": gamma,
-            "l2": federation.loss.l2(),
+            "l2": federation.loss().l2(),
             "intercept": federation.has_intercept(),
         });
-        match &federation.base {
+        match federation.base() {
             Base::Gaussian(base) => {
                 problem["loss"] = "mean".into();
                 problem["mean"] = base.mean.as_slice().into();
                 problem["noise"] = base.noise.into();
             }
             Base::Table(table) => {
-                problem["loss"] = match federation.loss {
+                problem["loss"] = match federation.loss() {
                     Loss::Logistic { .. } => "logistic".into(),
                     _ => "squared".into(),
                 };
@@ -276,12 +315,13 @@ fn gaussian(clients: usize, dim: usize) -> Federation {
     let spread = |k: usize| (k as f64 + 0.5) / clients as f64 - 0.5;
     let mean = (0..clients * dim).map(|k| 10.0 + 2.0 * spread(k / dim)).collect();
     let sensitivity = (0..clients).map(|k| 0.9 + spread(k)).collect();
-    Federation {
-        weights: vec![1.0 / clients as f64; clients].into(),
-        base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
-        response: location(&Sensitivity::Scalar(sensitivity), dim, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        vec![1.0 / clients as f64; clients],
+        Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
+        location(&Sensitivity::Scalar(sensitivity), dim, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 fn logistic(clients: usize, dim: usize, rows: usize) -> Federation {
@@ -333,5 +373,5 @@ fn divided(
     };
     let table = Table::new(raw, &how, Seed(0)).expect("normal features can be standardised");
     let weights = table.row_shares();
-    Federation { weights: weights.into(), base: Base::Table(table), response, loss }
+    Federation::new(weights, Base::Table(table), response, loss).unwrap()
 }

@@ -21,7 +21,7 @@ struct Args {
 }
 
 /// A workload: its name, its arguments, and the two lengths.
-const WORKLOADS: [(&str, &[&str], [u64; 2]); 6] = [
+const WORKLOADS: [(&str, &[&str], [u64; 2]); 12] = [
     ("gaussian", &["gaussian", "--repetitions", "1"], [20, 220]),
     ("gaussian, cohort 20", &["gaussian", "--repetitions", "1", "--cohort", "20"], [20, 220]),
     ("gaussian, d = 10", &["gaussian", "--repetitions", "1", "--dim", "10"], [5, 25]),
@@ -32,6 +32,28 @@ const WORKLOADS: [(&str, &[&str], [u64; 2]); 6] = [
         [5, 25],
     ),
     ("ridge", &["ridge", "--clients", "10", "--rows", "50"], [1, 3]),
+    ("gaussian, fedprox", &["gaussian", "--repetitions", "1", "--algorithm", "fedprox"], [20, 220]),
+    (
+        "gaussian, scaffold",
+        &["gaussian", "--repetitions", "1", "--algorithm", "scaffold"],
+        [20, 220],
+    ),
+    ("gaussian, adam", &["gaussian", "--repetitions", "1", "--algorithm", "adam"], [20, 220]),
+    (
+        "logistic, batch 4, fedprox",
+        &["credit", "--repetitions", "1", "--rows", "100", "--algorithm", "fedprox"],
+        [5, 55],
+    ),
+    (
+        "logistic, batch 4, scaffold",
+        &["credit", "--repetitions", "1", "--rows", "100", "--algorithm", "scaffold"],
+        [5, 55],
+    ),
+    (
+        "ridge, scaffold",
+        &["ridge", "--clients", "10", "--rows", "50", "--algorithm", "scaffold"],
+        [1, 3],
+    ),
 ];
 
 /// The paths that valgrind can follow: it knows no AVX-512.

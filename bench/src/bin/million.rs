@@ -4,7 +4,6 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use clap::Parser;
 use fedback_bench::memory;
@@ -12,6 +11,7 @@ use fedback_bench::timing::timed;
 use fedback_core::protocol::Round;
 use fedback_core::stream::{Purpose, Seed, Stream};
 use fedback_engine::backend::Backend;
+use fedback_engine::backend::Course;
 use fedback_engine::simulate::Simulation;
 use fedback_lab::experiment::Experiment;
 use fedback_lab::spec::Document;
@@ -79,9 +79,9 @@ fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
     let experiment = experiment.map_err(|error| error.to_string())?;
     let plan = &experiment.plans[0];
     let (mut simulation, setting_up) = timed(|| {
-        let weights: Arc<[f64]> = plan.federation.weights.clone();
-        let (seed, start) = (plan.seed(), &plan.start);
-        Simulation::new(&plan.federation, plan.protocol, weights, seed, Round(0), start, &[])
+        let weights = plan.federation.weights().clone();
+        let course = Course::new(plan.protocol, weights, plan.seed(), &plan.start, 1);
+        Simulation::new(&plan.federation, course)
     });
     let mut least = f64::INFINITY;
     for until in 1..=50u64 {

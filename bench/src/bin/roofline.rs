@@ -98,7 +98,8 @@ fn main() -> Result<(), String> {
 fn reads(workload: &Workload) -> (Vec<f64>, Vec<usize>) {
     let clients = workload.federation.clients();
     let count = workload.table().map_or(1, Table::len);
-    let (each, draws) = (count / clients, workload.protocol.local_steps * workload.protocol.batch);
+    let draws = workload.protocol.local_steps * workload.protocol.batch.size() as usize;
+    let each = count / clients;
     let mut rng = SmallRng::seed_from_u64(1);
     let rows = (0..clients * draws).map(|k| k / draws * each + rng.random_range(0..each)).collect();
     (vec![1.0; count * workload.federation.dim()], rows)

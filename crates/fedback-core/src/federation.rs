@@ -6,6 +6,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::base::Base;
 use crate::loss::Loss;
+use crate::misfit::Misfit;
 use crate::population::{Expansion, Performative, Population};
 use crate::response::Shift;
 
@@ -22,18 +23,33 @@ pub fn range_of(clients: &[ClientId]) -> Option<std::ops::Range<usize>> {
 
 /// The whole problem: minimise f(θ; φ) = Σ p_i f_i(θ; φ) where the data react to φ.
 ///
-/// The fields are trusted: one entry a client where there is one a client, weights that are
-/// nonnegative and sum to one, a label where the loss needs it.
+/// [`Federation::new`] is the only way to one, and refuses parts that do not go together; whoever
+/// holds a federation need not doubt it.
 #[derive(Clone, Debug)]
 pub struct Federation {
-    /// The paper's p_i.
-    pub weights: Arc<[f64]>,
-    /// The data before any model is deployed.
-    pub base: Base,
-    /// How they react.
-    pub response: Shift,
-    /// What a prediction costs.
-    pub loss: Loss,
+    weights: Arc<[f64]>,
+    base: Arc<Base>,
+    response: Shift,
+    loss: Loss,
+}
+
+fn check_weights(weights: &[f64], clients: usize) -> Result<(), Misfit> {
+    let fail = |reason: String| Err(Misfit::new("problem.weights", reason));
+    if weights.is_empty() {
+        return fail("there are no clients; needed: 1 or more".into());
+    }
+    if weights.len() != clients {
+        let found = weights.len();
+        return fail(format!("the list has {found} entries; needed: one per client, {clients}"));
+    }
+    if let Some(wrong) = weights.iter().find(|p| !(p.is_finite() && **p >= 0.0)) {
+        return fail(format!("found {wrong}; allowed: 0 or more"));
+    }
+    let sum: f64 = weights.iter().sum();
+    match (sum - 1.0).abs() <= WEIGHTS_TOLERANCE {
+        true => Ok(()),
+        false => fail(format!("the list sums to {sum}; needed: 1 (within 1e-9)")),
+    }
 }
 
 /// Averages of [`Expansion`] over clients, with the clients' weights.
@@ -49,10 +65,102 @@ pub struct MeanField {
     pub reaction: DMatrix<f64>,
 }
 
+/// How far the sum of weights may be from one.
+const WEIGHTS_TOLERANCE: f64 = 1e-9;
+
 impl Federation {
+    /// Puts a problem together: the clients' weights p_i, their data before any model is deployed,
+    /// how these react, and what a prediction costs.
+    ///
+    /// ```
+    /// use fedback_core::base::{Base, Gaussian};
+    /// use fedback_core::federation::Federation;
+    /// use fedback_core::loss::Loss;
+    /// use fedback_core::response::{Sensitivity, location};
+    /// let data = || Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 4.0], noise: 1.0 });
+    /// let react = || location(&Sensitivity::Scalar(vec![0.5, 0.9]), 1, false);
+    /// assert!(Federation::new([0.7, 0.3], data(), react(), Loss::Mean).is_ok());
+    /// let misfit = Federation::new([0.7, 0.3], data(), react(), Loss::Logistic { l2: 0.1 });
+    /// assert_eq!(misfit.unwrap_err().part, "problem.loss.kind");
+    /// ```
+    pub fn new(
+        weights: impl Into<Arc<[f64]>>,
+        base: Base,
+        response: Shift,
+        loss: Loss,
+    ) -> Result<Self, Misfit> {
+        let weights = weights.into();
+        check_weights(&weights, base.clients())?;
+        loss.check(&base)?;
+        base.check()?;
+        response.check(weights.len(), base.width(), loss.dim(base.width()))?;
+        Ok(Federation { weights, base: Arc::new(base), response, loss })
+    }
+
+    /// The same problem with other weights. The data are shared, not copied.
+    pub fn with_weights(&self, weights: impl Into<Arc<[f64]>>) -> Result<Self, Misfit> {
+        let weights = weights.into();
+        check_weights(&weights, self.base.clients())?;
+        Ok(Federation { weights, ..self.clone() })
+    }
+
+    /// The same clients under another response.
+    pub fn with_response(&self, response: Shift) -> Result<Self, Misfit> {
+        response.check(self.clients(), self.width(), self.dim())?;
+        Ok(Federation { response, ..self.clone() })
+    }
+
+    /// The paper's p_i.
+    #[inline]
+    pub fn weights(&self) -> &Arc<[f64]> {
+        &self.weights
+    }
+
+    /// The data before any model is deployed.
+    #[inline]
+    pub fn base(&self) -> &Base {
+        &self.base
+    }
+
+    /// How they react.
+    #[inline]
+    pub fn response(&self) -> &Shift {
+        &self.response
+    }
+
+    /// What a prediction costs.
+    #[inline]
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// Moves the data of every client to what they were before a θ was deployed: z − M_i θ.
+    pub fn recorded_under(mut self, theta: &[f64]) -> Self {
+        let response = std::mem::replace(&mut self.response, Shift::None);
+        self.translate(&response, theta, -1.0);
+        Federation { response, ..self }
+    }
+
+    /// Moves every client's data by a multiple of M_i θ.
+    pub fn translate(&mut self, maps: &Shift, theta: &[f64], times: f64) {
+        let mut shift = vec![0.0; self.width()];
+        for client in 0..self.clients() {
+            maps.apply(client, theta, &mut shift);
+            shift.iter_mut().for_each(|value| *value *= times);
+            Arc::make_mut(&mut self.base).translate(client, &shift);
+        }
+    }
+
     /// Coordinates of θ.
+    #[inline]
     pub fn dim(&self) -> usize {
-        self.base.dim()
+        self.loss.dim(self.base.width())
+    }
+
+    /// Coordinates of an observation.
+    #[inline]
+    pub fn width(&self) -> usize {
+        self.base.width()
     }
 
     /// The number of clients (the paper's N).
@@ -67,7 +175,7 @@ impl Federation {
 
     /// The names of the coordinates, where the data have any.
     pub fn coordinates(&self) -> Option<&[String]> {
-        match &self.base {
+        match self.base() {
             Base::Gaussian(_) => None,
             Base::Table(table) => Some(&table.coordinates),
         }
@@ -75,7 +183,7 @@ impl Federation {
 
     /// The names of the clients, where the data have any.
     pub fn client_names(&self) -> Option<&[String]> {
-        match &self.base {
+        match self.base() {
             Base::Gaussian(_) => None,
             Base::Table(table) => table.client_names.as_deref(),
         }
@@ -88,7 +196,7 @@ impl Federation {
 
     /// Whether the last coordinate is an intercept.
     pub fn has_intercept(&self) -> bool {
-        matches!(&self.base, Base::Table(table) if table.intercept)
+        matches!(self.base(), Base::Table(table) if table.intercept)
     }
 
     /// The penalty of each coordinate: l2, and nothing for the intercept.

@@ -5,12 +5,16 @@
 //! ([`loss`]). An algorithm is described by a [`protocol::Protocol`]. Everything random comes from
 //! a [`stream::Stream`], a pure function of its key.
 
+// Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 pub mod arrivals;
 pub mod base;
 pub mod exp;
 pub mod federation;
 pub mod lanes;
 pub mod loss;
+pub mod misfit;
 pub mod normal;
 pub mod population;
 pub mod protocol;
@@ -18,4 +22,5 @@ pub mod response;
 pub mod risk;
 pub mod score;
 pub mod simd;
+pub mod state;
 pub mod stream;

@@ -63,17 +63,17 @@ impl<'a> Population<'a> {
 
     /// M_i of the response.
     pub fn shift_matrix(&self) -> DMatrix<f64> {
-        self.federation.response.matrix(self.client, self.federation.dim())
+        self.federation.response().matrix(self.client, self.federation.dim())
     }
 
     /// The declared sensitivity ε_i.
     pub fn sensitivity(&self) -> f64 {
-        self.federation.response.sensitivity(self.client, self.federation.dim())
+        self.federation.response().sensitivity(self.client, self.federation.dim())
     }
 
     /// The mean of the base observations.
     pub fn base_mean(&self) -> Cow<'a, [f64]> {
-        match &self.federation.base {
+        match self.federation.base() {
             Base::Gaussian(base) => Cow::Borrowed(base.mean(self.client)),
             Base::Table(table) => Cow::Owned(row_average(table, self.client, |x, j| x[j])),
         }
@@ -81,7 +81,7 @@ impl<'a> Population<'a> {
 
     /// The variance of each coordinate of the base observations.
     pub fn base_variance(&self) -> Vec<f64> {
-        match &self.federation.base {
+        match self.federation.base() {
             Base::Gaussian(base) => vec![base.noise * base.noise; base.dim],
             Base::Table(table) => {
                 let mean = self.base_mean();
@@ -92,7 +92,7 @@ impl<'a> Population<'a> {
 
     /// The mean and covariance of the base observations.
     pub fn base_moments(&self) -> (DVector<f64>, DMatrix<f64>) {
-        match &self.federation.base {
+        match self.federation.base() {
             Base::Gaussian(base) => (
                 DVector::from_column_slice(base.mean(self.client)),
                 DMatrix::identity(base.dim, base.dim) * (base.noise * base.noise),
@@ -116,9 +116,9 @@ impl<'a> Population<'a> {
 
     /// f_i(θ; φ).
     pub fn risk(&self, theta: &[f64], deployed: &[f64]) -> f64 {
-        let Federation { base, loss, .. } = self.federation;
-        let mut shift = vec![0.0; theta.len()];
-        self.federation.response.apply(self.client, deployed, &mut shift);
+        let (base, loss) = (self.federation.base(), self.federation.loss());
+        let mut shift = vec![0.0; self.federation.width()];
+        self.federation.response().apply(self.client, deployed, &mut shift);
         match (base, loss) {
             (Base::Table(table), Loss::Squared { .. }) => {
                 self.row_risk(table, Squared, theta, &shift)
@@ -126,7 +126,8 @@ impl<'a> Population<'a> {
             (Base::Table(table), Loss::Logistic { .. }) => {
                 self.row_risk(table, Logistic, theta, &shift)
             }
-            (Base::Gaussian(base), _) => {
+            // Normal data go with no other loss.
+            (Base::Gaussian(base), Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }) => {
                 let spread = base.dim as f64 * base.noise * base.noise;
                 let centre = base.mean(self.client);
                 0.5 * (square_distance(theta, centre, &shift) + spread)
@@ -146,6 +147,86 @@ impl<'a> Population<'a> {
             .map(|(x, label)| loss.value(dot(x, theta) + moved, label))
             .sum();
         sum / table.block(self.client).1.len() as f64 + self.federation.penalty(theta)
+    }
+
+    /// Writes ∇f_i(θ; φ) to `out`, without the matrices of [`Population::expand`].
+    pub fn gradient(&self, theta: &[f64], deployed: &[f64], out: &mut [f64]) {
+        let federation = self.federation;
+        match (federation.base(), federation.loss()) {
+            (Base::Table(table), Loss::Squared { .. }) => {
+                self.row_gradient(table, Squared, theta, deployed, out);
+            }
+            (Base::Table(table), Loss::Logistic { .. }) => {
+                self.row_gradient(table, Logistic, theta, deployed, out);
+            }
+            (Base::Table(_), Loss::Mean)
+            | (Base::Gaussian(_), Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }) => {
+                federation.response().apply(self.client, deployed, out);
+                let mean = self.base_mean();
+                for j in 0..out.len() {
+                    out[j] = theta[j] - mean[j] - out[j];
+                }
+            }
+        }
+    }
+
+    fn row_gradient(
+        &self,
+        table: &Table,
+        loss: impl MarginLoss,
+        theta: &[f64],
+        deployed: &[f64],
+        out: &mut [f64],
+    ) {
+        let mut shift = vec![0.0; theta.len()];
+        self.federation.response().apply(self.client, deployed, &mut shift);
+        let moved = dot(&shift, theta);
+        let share = 1.0 / table.block(self.client).1.len() as f64;
+        out.fill(0.0);
+        let mut total = 0.0;
+        for (row, label) in table.rows_of(self.client) {
+            let slope = loss.slope(dot(row, theta) + moved, label);
+            total += slope;
+            out.iter_mut().zip(row).for_each(|(out, x)| *out += slope * x);
+        }
+        let regularised = theta.len() - usize::from(self.federation.has_intercept());
+        for j in 0..out.len() {
+            let ridge = if j < regularised { self.federation.loss().l2() * theta[j] } else { 0.0 };
+            out[j] = (out[j] + total * shift[j]) * share + ridge;
+        }
+    }
+
+    /// The covariance of one observation's gradient where `theta` is deployed.
+    pub fn gradient_covariance(&self, theta: &[f64]) -> DMatrix<f64> {
+        match (self.federation.base(), self.federation.loss()) {
+            (Base::Table(table), Loss::Squared { .. }) => {
+                self.row_covariance(table, Squared, theta)
+            }
+            (Base::Table(table), Loss::Logistic { .. }) => {
+                self.row_covariance(table, Logistic, theta)
+            }
+            (Base::Table(_), Loss::Mean)
+            | (Base::Gaussian(_), Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }) => {
+                self.base_moments().1
+            }
+        }
+    }
+
+    fn row_covariance(&self, table: &Table, loss: impl MarginLoss, theta: &[f64]) -> DMatrix<f64> {
+        let dim = theta.len();
+        let mut shift = vec![0.0; dim];
+        self.federation.response().apply(self.client, theta, &mut shift);
+        let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(theta));
+        let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
+        for (row, label) in table.rows_of(self.client) {
+            let x = DVector::from_column_slice(row) + &shift;
+            let gradient = &x * loss.slope(x.dot(&theta), label);
+            square.ger(1.0, &gradient, &gradient, 1.0);
+            mean += gradient;
+        }
+        let count = table.block(self.client).1.len() as f64;
+        mean /= count;
+        square / count - &mean * mean.transpose()
     }
 
     /// f_i and its derivatives at (θ, φ).
@@ -207,8 +288,8 @@ impl<'a> Population<'a> {
 
     /// The row averages of a margin loss, or none where the loss is about the whole observation.
     fn row_moments(&self, theta: &[f64], deployed: &[f64]) -> Option<RowMoments> {
-        let Base::Table(table) = &self.federation.base else { return None };
-        match self.federation.loss {
+        let Base::Table(table) = self.federation.base() else { return None };
+        match self.federation.loss() {
             Loss::Mean => None,
             Loss::Squared { .. } => Some(self.average(table, Squared, theta, deployed)),
             Loss::Logistic { .. } => Some(self.average(table, Logistic, theta, deployed)),
@@ -224,7 +305,7 @@ impl<'a> Population<'a> {
     ) -> RowMoments {
         let dim = theta.len();
         let mut shift = vec![0.0; dim];
-        self.federation.response.apply(self.client, deployed, &mut shift);
+        self.federation.response().apply(self.client, deployed, &mut shift);
         let mut sum = RowMoments {
             value: 0.0,
             slope: 0.0,

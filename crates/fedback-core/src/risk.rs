@@ -60,7 +60,7 @@ impl<'a> PerformativeRisk<'a> {
 impl Quadratic {
     /// The risk of a problem whose loss is `mean`.
     pub fn new(federation: &Federation) -> Self {
-        match federation.response.is_diagonal() {
+        match federation.response().is_diagonal() {
             true => Quadratic::by_coordinate(federation),
             false => Quadratic::full(federation),
         }
@@ -70,10 +70,10 @@ impl Quadratic {
         let dim = federation.dim();
         let mut hessian = DVector::<f64>::zeros(dim);
         let mut pull = DVector::<f64>::zeros(dim);
-        for (client, &p) in federation.weights.iter().enumerate() {
+        for (client, &p) in federation.weights().iter().enumerate() {
             let mean = federation.population(client).base_mean();
             for j in 0..dim {
-                let stay = 1.0 - federation.response.diagonal(client, j);
+                let stay = 1.0 - federation.response().diagonal(client, j);
                 hessian[j] += p * stay * stay;
                 pull[j] += p * stay * mean[j];
             }

@@ -5,9 +5,9 @@ use crate::federation::Federation;
 
 /// The share of rows whose margin has the right sign, every client weighted by p_i.
 pub fn accuracy(federation: &Federation, theta: &[f64]) -> Option<f64> {
-    let Base::Table(table) = &federation.base else { return None };
+    let Base::Table(table) = federation.base() else { return None };
     let mut total = 0.0;
-    for (client, p) in federation.weights.iter().enumerate() {
+    for (client, p) in federation.weights().iter().enumerate() {
         let (margins, labels) = margins(federation, table, client, theta);
         let right = margins.iter().zip(labels).filter(|(m, y)| (**m > 0.0) == (**y > 0.5)).count();
         total += p * right as f64 / labels.len() as f64;
@@ -18,7 +18,7 @@ pub fn accuracy(federation: &Federation, theta: &[f64]) -> Option<f64> {
 /// The area under the ROC curve over all rows: the probability that a positive row scores above a
 /// negative one, ties counted half. None where the rows have one class only.
 pub fn auc(federation: &Federation, theta: &[f64]) -> Option<f64> {
-    let Base::Table(table) = &federation.base else { return None };
+    let Base::Table(table) = federation.base() else { return None };
     let mut scored: Vec<(f64, bool)> = Vec::with_capacity(table.len());
     for client in 0..table.clients() {
         let (margins, labels) = margins(federation, table, client, theta);
@@ -44,7 +44,7 @@ fn margins<'a>(
     theta: &[f64],
 ) -> (Vec<f64>, &'a [f64]) {
     let mut shift = vec![0.0; theta.len()];
-    federation.response.apply(client, theta, &mut shift);
+    federation.response().apply(client, theta, &mut shift);
     let moved: f64 = shift.iter().zip(theta).map(|(s, t)| s * t).sum();
     let margins = table
         .rows_of(client)

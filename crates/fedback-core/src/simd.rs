@@ -8,6 +8,7 @@
 //!
 //! `FEDBACK_SIMD=portable`, `avx2` or `avx512` forces a path, for tests and measurements.
 
+use std::ops::{Add, Mul, Sub};
 use std::sync::OnceLock;
 
 use crate::normal::Ziggurat;
@@ -53,6 +54,58 @@ pub trait Path: Copy {
     fn transpose(self, rows: [Self::Four; 4]) -> [Self::Four; 4];
     /// Says that these numbers will be read soon.
     fn prefetch(self, numbers: &[f64; 4]);
+}
+
+/// A number, or several in a register: what is written once for both. The same operations in the
+/// same order, so the same bits.
+pub trait Number: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+    /// A number in every place, in the form of this one.
+    fn like(self, number: f64) -> Self;
+}
+
+impl Number for f64 {
+    #[inline(always)]
+    fn like(self, number: f64) -> f64 {
+        number
+    }
+}
+
+/// Four numbers of a path.
+#[derive(Clone, Copy)]
+pub struct Fours<P: Path>(pub P, pub P::Four);
+
+impl<P: Path> Number for Fours<P> {
+    #[inline(always)]
+    fn like(self, number: f64) -> Self {
+        Fours(self.0, self.0.splat(number))
+    }
+}
+
+impl<P: Path> Add for Fours<P> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Fours(self.0, self.0.add(self.1, other.1))
+    }
+}
+
+impl<P: Path> Sub for Fours<P> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        Fours(self.0, self.0.sub(self.1, other.1))
+    }
+}
+
+impl<P: Path> Mul for Fours<P> {
+    type Output = Self;
+
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        Fours(self.0, self.0.mul(self.1, other.1))
+    }
 }
 
 /// The names of the paths.

@@ -6,9 +6,9 @@ use fedback_core::arrivals::{Arrivals, Latency};
 use fedback_core::normal;
 use fedback_core::stream::{Stream, Streams};
 
-/// One client's arrival.
+/// When one client answers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Clocked {
     latency: f64,
     /// Decides between equals.
     lot: u64,
@@ -21,14 +21,14 @@ pub(crate) fn first(
     arrivals: &Arrivals,
     streams: Streams,
     cohort: usize,
-    arrived: &mut Vec<Arrival>,
+    arrived: &mut Vec<Clocked>,
 ) {
     let deadline = arrivals.deadline.unwrap_or(f64::INFINITY);
     arrived.clear();
     arrived.extend((0..arrivals.latency.clients() as u32).filter_map(|client| {
         let stream = streams.client(client);
         let latency = draw(&arrivals.latency, client as usize, stream);
-        (latency <= deadline).then(|| Arrival { latency, lot: stream.word(1), client })
+        (latency <= deadline).then(|| Clocked { latency, lot: stream.word(1), client })
     }));
     if arrived.len() > cohort {
         arrived.select_nth_unstable_by(cohort - 1, order);
@@ -38,7 +38,7 @@ pub(crate) fn first(
 
 /// The order of arrival. Equals, which a trace may have, are ordered by lot, so that clients who are
 /// equally fast are equally likely to be first; by id only if even lots are equal.
-fn order(a: &Arrival, b: &Arrival) -> Ordering {
+fn order(a: &Clocked, b: &Clocked) -> Ordering {
     a.latency.total_cmp(&b.latency).then(a.lot.cmp(&b.lot)).then(a.client.cmp(&b.client))
 }
 

@@ -1,34 +1,33 @@
 //! Who does the work of a run: memory, or real clients.
 //!
-//! The loop over rounds is written once, for any backend: [`Simulation`](crate::simulate::Simulation)
-//! and [`Live`](crate::live::Live) differ in nothing that a loop could see but where updates come
-//! from. The choice is made once a run, by type: no call is virtual.
+//! The loop over rounds is written once, for any backend: one virtual call a slice of rounds, states
+//! lent and taken as whole blocks. A backend that lives elsewhere, on another device, needs nothing
+//! but these five calls. [`assemble`] is where problem, protocol and device meet.
 
-use fedback_core::federation::ClientId;
-use fedback_core::protocol::Round;
+use std::sync::Arc;
 
-use crate::algorithm::WorkError;
-use crate::cohort::RecordedCohort;
+use fedback_core::federation::{ClientId, Federation};
+use fedback_core::misfit::{Misfit, Unsupported};
+use fedback_core::protocol::{Protocol, Round, Scheme};
+use fedback_core::state::State;
+use fedback_core::stream::Seed;
+
+use crate::cohort::{CohortSampler, RecordedCohort, RecordedCohorts};
 use crate::live::TransportError;
-use crate::repetition::Repetition;
+use crate::simulate::Simulation;
+use crate::work::WorkError;
 
 /// Something that closes rounds of all repetitions of a run.
 pub trait Backend {
     /// Whether what a round brought cannot be computed again, so that every round is worth a
     /// checkpoint.
-    const IRREPLACEABLE: bool;
+    fn is_irreplaceable(&self) -> bool;
 
-    /// Rounds closed so far.
-    fn round(&self) -> Round;
+    /// Where the run stands.
+    fn state(&self) -> &State;
 
-    /// The repetitions in order.
-    fn repetitions(&self) -> impl Iterator<Item = &Repetition>;
-
-    /// Gives a repetition up: it works no more.
-    fn fail(&mut self, number: usize);
-
-    /// Applies `measure` to every repetition, in parallel, and returns the values in order.
-    fn measure<T: Send>(&self, measure: impl Fn(&Repetition) -> T + Sync) -> Vec<T>;
+    /// The same, to give a repetition up or to note what has been written.
+    fn state_mut(&mut self) -> &mut State;
 
     /// Closes rounds until `until` are closed. With `consensus`, all clients work in the last of
     /// them, and the consensus error just before its aggregation is kept.
@@ -38,7 +37,122 @@ pub trait Backend {
     fn take_cohorts(&mut self) -> Vec<RecordedCohort>;
 }
 
-/// Why a backend cannot go on. The rounds closed before stand.
+/// What a run is, whoever does its work.
+#[derive(Clone, Debug)]
+pub struct Course {
+    /// The algorithm.
+    pub protocol: Protocol,
+    /// Who takes part in a round.
+    pub sampler: Arc<CohortSampler>,
+    /// The seed of everything random.
+    pub seed: Seed,
+    /// Where it stands.
+    pub state: State,
+    /// Cohorts that were recorded, and are not to be drawn.
+    pub cohorts: RecordedCohorts,
+}
+
+impl Course {
+    /// A run from the beginning, whose cohorts are drawn.
+    pub fn new(
+        protocol: Protocol,
+        weights: Arc<[f64]>,
+        seed: Seed,
+        start: &[f64],
+        repetitions: u64,
+    ) -> Self {
+        let state = State::beginning(&protocol, weights.len(), start, repetitions);
+        let sampler = Arc::new(CohortSampler::new(&protocol, weights));
+        Course { protocol, sampler, seed, state, cohorts: RecordedCohorts::default() }
+    }
+}
+
+/// Where the work of a run is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// The processor, in memory.
+    #[default]
+    Cpu,
+}
+
+/// Why there is no backend for a problem, a protocol and a device.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AssemblyError {
+    /// The protocol is none for this problem.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// The device cannot do it.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+/// The backend of a built-in problem on a device.
+///
+/// ```
+/// use fedback_core::base::{Base, Gaussian};
+/// use fedback_core::federation::Federation;
+/// use fedback_core::loss::Loss;
+/// use fedback_core::protocol::{Protocol, Round, Scheme, StepSize};
+/// use fedback_core::response::{Sensitivity, location};
+/// use fedback_core::stream::Seed;
+/// use fedback_engine::backend::{Course, Device, assemble};
+///
+/// let data = Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 4.0], noise: 0.0 });
+/// let react = location(&Sensitivity::Scalar(vec![0.5, 0.9]), 1, false);
+/// let problem = Federation::new([0.7, 0.3], data, react, Loss::Mean)?;
+/// let protocol = Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1));
+/// let course = Course::new(protocol, problem.weights().clone(), Seed(7), &[0.0], 1);
+/// let mut backend = assemble(&problem, course, Device::Cpu)?;
+/// backend.advance(Round(2000), false)?;
+/// let stable_point = 1.9 / (1.0 - 0.62);
+/// assert!((backend.state().repetitions[0].theta()[0] - stable_point).abs() < 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn assemble<'a>(
+    problem: &'a Federation,
+    course: Course,
+    device: Device,
+) -> Result<Box<dyn Backend + 'a>, AssemblyError> {
+    course.check(problem.dim())?;
+    if course.sampler.weights() != &**problem.weights() {
+        let why = "the course has other weights than the problem; needed: the same, in its order";
+        return Err(Misfit::new("problem.weights", why).into());
+    }
+    match device {
+        Device::Cpu => Ok(Box::new(Simulation::new(problem, course))),
+    }
+}
+
+impl Course {
+    /// Refuses what is no run in memory of a model with `dim` coordinates.
+    pub fn check(&self, dim: usize) -> Result<(), AssemblyError> {
+        let clients = self.sampler.weights().len();
+        self.protocol.check(clients)?;
+        let layout = self.state.layout();
+        if layout != fedback_core::state::Layout::new(&self.protocol, dim, clients) {
+            let why =
+                format!("a state of {} coordinates and {} clients", layout.dim, layout.clients);
+            let needed = format!("needed: one of this protocol, {dim} and {clients}");
+            return Err(Misfit::new("state", format!("{why}; {needed}")).into());
+        }
+        if !self.state.servers().all(f64::is_finite) {
+            return Err(Misfit::new("algorithm.start", "found a number that is not finite").into());
+        }
+        let first = matches!(self.protocol.scheme, Scheme::FirstArrivals { .. });
+        if first && !self.sampler.knows_arrivals() && self.cohorts.is_empty() {
+            return Err(Unsupported::new(
+                "algorithm.latency",
+                "is missing; in memory nobody knows who answers first: give the clients' latencies, \
+                 for example latency = { kind = \"exponential\", mean = 1.0 }",
+            )
+            .into());
+        }
+        Ok(())
+    }
+}
+
+/// Why a backend cannot go on. Of real clients, the rounds closed before stand; in memory, repetitions
+/// may have come to different rounds, and a run goes on from its last checkpoint.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BackendError {
     /// A client could not work.

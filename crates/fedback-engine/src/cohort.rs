@@ -15,7 +15,7 @@ use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, Scheme};
 use fedback_core::stream::{Purpose, Seed, Streams};
 
-use crate::arrival::{self, Arrival};
+use crate::arrival::{self, Clocked};
 
 /// The clients of one round with their aggregation coefficients. A buffer that is filled again
 /// every round.
@@ -28,7 +28,7 @@ pub struct Cohort {
     drawn: Vec<u32>,
     seen: Vec<u64>,
     counts: Vec<u32>,
-    arrived: Vec<Arrival>,
+    arrived: Vec<Clocked>,
 }
 
 /// Draws cohorts for one protocol and one set of weights.
@@ -48,7 +48,9 @@ impl CohortSampler {
     pub fn new(protocol: &Protocol, weights: Arc<[f64]>) -> Self {
         let alias = match protocol.scheme {
             Scheme::WithReplacement { .. } => Alias::new(&weights),
-            _ => Alias::default(),
+            Scheme::Full | Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
+                Alias::default()
+            }
         };
         CohortSampler {
             scheme: protocol.scheme,
@@ -123,6 +125,11 @@ impl CohortSampler {
                 });
             }
         }
+    }
+
+    /// Whether it is described when clients answer.
+    pub fn knows_arrivals(&self) -> bool {
+        self.arrivals.is_some()
     }
 
     /// Whether it is known how likely every client is to be among the first.
@@ -297,19 +304,12 @@ impl Alias {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fedback_core::protocol::{Aggregate, Deploy, StepSize};
+    use fedback_core::protocol::StepSize;
     use proptest::prelude::*;
 
     fn protocol(scheme: Scheme, scale_objectives: bool) -> Protocol {
-        Protocol {
-            scheme,
-            local_steps: 1,
-            batch: 1,
-            step_size: StepSize::Constant(0.1),
-            deploy: Deploy::Step,
-            aggregate: Aggregate::Deltas,
-            scale_objectives,
-        }
+        let usual = Protocol::p_fedavg(scheme, 1, StepSize::Constant(0.1));
+        Protocol { scale_objectives, ..usual }
     }
 
     fn sampler(scheme: Scheme, scaled: bool, weights: &[f64]) -> CohortSampler {

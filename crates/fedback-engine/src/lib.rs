@@ -1,14 +1,22 @@
 //! One round of federated learning on reacting populations, and the loop over rounds.
 //!
-//! The server draws a [`cohort`], its members work by an [`algorithm`], the [`server`] folds their
-//! updates into θ. [`simulate`] does all of it in memory, [`live`] with real clients; both are a
-//! [`backend`] of the same loop.
+//! The server draws a [`cohort`]; its members [`work`]: the `clients` of a built-in problem are a
+//! local [`rule`] times an `oracle`, those of others are [`plain`]; the [`fold`] takes their updates
+//! into the state. [`simulate`] does all of it in memory, [`live`] with real clients and a [`server`];
+//! both are a [`backend`] of the same loop.
 
-pub mod algorithm;
+// Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 mod arrival;
 pub mod backend;
+mod clients;
 pub mod cohort;
+pub mod fold;
 pub mod live;
-pub mod repetition;
+mod oracle;
+pub mod plain;
+pub mod rule;
 pub mod server;
 pub mod simulate;
+pub mod work;

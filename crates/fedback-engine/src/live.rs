@@ -16,21 +16,23 @@
 //!
 //! Where every member answers in the end, θ has the bits of the
 //! [`Simulation`](crate::simulate::Simulation). Where one does not, or where the first arrivals make
-//! the cohort, [`Backend::take_cohorts`] tells who made the round, and a simulation that
-//! [replays](crate::simulate::Simulation::replaying) these cohorts comes to the same bits.
+//! the cohort, [`Backend::take_cohorts`] tells who made the round, and a simulation with these
+//! [cohorts](Course::cohorts) comes to the same bits.
+//!
+//! Clients are pure functions of what they are sent: what they keep from round to round travels with
+//! the order and comes back with the update. Whoever is absent keeps what it kept, and a client that
+//! moves to another site finds it there.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, Step};
+use fedback_core::state::{Repetition, State};
 use fedback_core::stream::Seed;
-use rayon::prelude::*;
 
-use crate::backend::{Backend, BackendError};
-use crate::cohort::{CohortSampler, RecordedCohort, RecordedCohorts};
-use crate::repetition::{Repetition, Standing};
-use crate::server::{Refusal, RoundError, Server};
+use crate::backend::{Backend, BackendError, Course};
+use crate::cohort::RecordedCohort;
+use crate::server::{Refusal, RoundError, Server, Update};
 
 /// Carries orders to clients and their answers back.
 pub trait Transport {
@@ -71,10 +73,12 @@ pub struct LiveOrder<'a> {
     pub first_step: Step,
     /// The seed of the clients' streams.
     pub seed: Seed,
-    /// The models as broadcast, repetition after repetition.
-    pub thetas: &'a [f64],
+    /// The models as broadcast and what is sent with them, repetition after repetition.
+    pub broadcasts: &'a [f64],
     /// Whose work is wanted for which repetition, sorted by client: one message to each.
     pub asked: &'a [Assignment],
+    /// What those who are asked keep, one after the other; empty where the rule keeps nothing.
+    pub kept: &'a [f64],
     /// Whether the same was asked before, and did not come.
     pub again: bool,
 }
@@ -95,8 +99,8 @@ pub enum Arrival {
     Update {
         /// Who claims to have done what.
         sender: Sender,
-        /// Local θ after the round − θ broadcast.
-        delta: Vec<f64>,
+        /// What it sends.
+        update: Update,
     },
     /// A client will not answer what was asked last: its site is gone, or said that it cannot.
     Absent {
@@ -157,7 +161,8 @@ pub struct Live<T> {
     protocol: Protocol,
     seed: Seed,
     settings: Settings,
-    round: Round,
+    state: State,
+    /// One a repetition.
     servers: Vec<Server>,
     /// Why there is no answer from clients in the open round, as far as is known.
     reasons: BTreeMap<ClientId, String>,
@@ -165,72 +170,58 @@ pub struct Live<T> {
 }
 
 impl<T: Transport> Live<T> {
-    /// Repetitions that stand somewhere; `dim` is the number of coordinates of θ.
-    pub fn new(
-        transport: T,
-        protocol: Protocol,
-        (weights, dim): (Arc<[f64]>, usize),
-        seed: Seed,
-        standing: Standing<'_>,
-        settings: Settings,
-    ) -> Self {
-        let sampler = Arc::new(CohortSampler::new(&protocol, weights));
-        let round = standing.round;
-        let server = |repetition| Server::of(protocol, sampler.clone(), seed, round, repetition);
-        let servers = standing.repetitions(seed, dim).into_iter().map(server).collect();
-        let (reasons, cohorts) = Default::default();
-        Live { transport, protocol, seed, settings, round, servers, reasons, cohorts }
-    }
-
-    /// The same with another sampler of cohorts, for example one that knows when clients arrive.
-    pub fn with_sampler(self, sampler: &Arc<CohortSampler>) -> Self {
-        let servers = self.servers.into_iter();
-        let servers = servers.map(|server| server.with_sampler(sampler.clone())).collect();
-        Live { servers, ..self }
-    }
-
-    /// The same, which knows the cohorts that were recorded before a resume: how often a client was
-    /// among the first decides what its next arrival counts.
-    pub fn remembering(mut self, cohorts: &RecordedCohorts) -> Self {
-        for server in &mut self.servers {
-            for round in 0..self.round.0 {
-                if let Some(cohort) = cohorts.of(server.repetition().number, Round(round)) {
+    /// A run that goes on from where it stands. Cohorts that were recorded before a resume say how
+    /// often a client was among the first, which decides what its next arrival counts.
+    pub fn new(transport: T, course: Course, settings: Settings) -> Self {
+        let Course { protocol, sampler, seed, state, cohorts } = course;
+        let server = |repetition: &Repetition| {
+            let mut server = Server::new(protocol, sampler.clone(), seed);
+            for round in 0..state.round.0 {
+                if let Some(cohort) = cohorts.of(repetition.number, Round(round)) {
                     server.remember(&cohort.members);
                 }
             }
-        }
-        self
+            server
+        };
+        let servers = state.repetitions.iter().map(server).collect();
+        let (reasons, cohorts) = Default::default();
+        Live { transport, protocol, seed, settings, state, servers, reasons, cohorts }
     }
 
-    /// The repetitions that go on.
-    fn active(&mut self) -> impl Iterator<Item = &mut Server> {
-        self.servers.iter_mut().filter(|server| server.repetition().failed.is_none())
+    /// The repetitions that go on, with their servers.
+    fn active(&mut self) -> impl Iterator<Item = (&mut Server, &mut Repetition)> {
+        let both = self.servers.iter_mut().zip(&mut self.state.repetitions);
+        both.filter(|(_, repetition)| repetition.failed.is_none())
     }
 
     /// One round of all repetitions, or none of any.
     fn play(&mut self, watched: bool) -> Result<(), BackendError> {
         self.reasons.clear();
-        for server in self.active() {
+        let round = self.state.round;
+        for (server, repetition) in self.active() {
             // What an error left behind is opened anew.
             server.abandon();
-            let _ = server.open(watched);
+            let _ = server.open(repetition, round, watched);
         }
         let gathered = self.gather().and_then(|()| self.check());
         if let Err(error) = gathered {
-            self.active().for_each(Server::abandon);
+            self.active().for_each(|(server, _)| server.abandon());
             return Err(error);
         }
         let minimum = self.settings.minimum;
-        let cohorts: Vec<_> =
-            self.active().filter_map(|server| server.close(minimum).ok().flatten()).collect();
+        let closed = self
+            .active()
+            .filter_map(|(server, repetition)| server.close(repetition, minimum).ok().flatten());
+        let cohorts: Vec<_> = closed.collect();
         self.cohorts.extend(cohorts);
-        self.round.0 += 1;
+        self.state.round.0 += 1;
         Ok(())
     }
 
     /// Asks, and takes what comes, until nothing is missing or nothing more is to be expected.
     fn gather(&mut self) -> Result<(), BackendError> {
-        let thetas: Vec<f64> = self.servers.iter().flat_map(Server::theta).copied().collect();
+        let broadcasts = self.state.repetitions.iter().flat_map(Repetition::broadcast);
+        let broadcasts: Vec<f64> = broadcasts.copied().collect();
         for attempt in 0..=self.settings.attempts {
             let asked = self.missing();
             let in_time = self.servers.iter().all(Server::takes_the_first) && self.check().is_ok();
@@ -238,17 +229,22 @@ impl<T: Transport> Live<T> {
                 break;
             }
             self.servers.iter_mut().for_each(Server::ask_again);
+            let of = |asked: &Assignment| {
+                self.state.repetitions[asked.repetition as usize].kept_by(asked.client)
+            };
+            let kept: Vec<f64> = asked.iter().flat_map(of).copied().collect();
             self.transport.ask(&LiveOrder {
-                round: self.round,
-                first_step: self.protocol.first_step(self.round),
+                round: self.state.round,
+                first_step: self.protocol.first_step(self.state.round),
                 seed: self.seed,
-                thetas: &thetas,
+                broadcasts: &broadcasts,
                 asked: &asked,
+                kept: &kept,
                 again: attempt > 0,
             })?;
             while self.servers.iter().any(Server::is_waiting) {
                 match self.transport.next()? {
-                    Arrival::Update { sender, delta } => self.take(sender, &delta),
+                    Arrival::Update { sender, update } => self.take(sender, update),
                     Arrival::Absent { client, reason } => {
                         self.servers.iter_mut().for_each(|server| server.absent(client));
                         self.reasons.insert(client, reason);
@@ -262,8 +258,9 @@ impl<T: Transport> Live<T> {
 
     /// Everything that is wanted and has not come, sorted by client.
     fn missing(&self) -> Vec<Assignment> {
-        let assignments = self.servers.iter().flat_map(|server| {
-            let repetition = server.repetition().number;
+        let both = self.servers.iter().zip(&self.state.repetitions);
+        let assignments = both.flat_map(|(server, repetition)| {
+            let repetition = repetition.number;
             server.missing().into_iter().map(move |client| Assignment { client, repetition })
         });
         let mut assignments: Vec<Assignment> = assignments.collect();
@@ -271,11 +268,12 @@ impl<T: Transport> Live<T> {
         assignments
     }
 
-    fn take(&mut self, sender: Sender, delta: &[f64]) {
+    fn take(&mut self, sender: Sender, update: Update) {
         let Sender { round, repetition, client } = sender;
-        let server = usize::try_from(repetition).ok().and_then(|n| self.servers.get_mut(n));
+        let place = usize::try_from(repetition).unwrap_or(usize::MAX);
+        let server = self.servers.get_mut(place).zip(self.state.repetitions.get(place));
         let taken = match server {
-            Some(server) => server.accept(round, client, delta),
+            Some((server, repetition)) => server.accept(repetition, round, client, update),
             None => Err(Refusal::UnknownRepetition(repetition)),
         };
         if let Err(reason) = taken {
@@ -289,11 +287,12 @@ impl<T: Transport> Live<T> {
     /// Whether every repetition can close its round.
     fn check(&self) -> Result<(), BackendError> {
         let minimum = self.settings.minimum;
-        for server in self.servers.iter().filter(|s| s.repetition().failed.is_none()) {
+        let both = self.servers.iter().zip(&self.state.repetitions);
+        for (server, repetition) in both.filter(|(_, repetition)| repetition.failed.is_none()) {
             if let Err(RoundError::Missing { missing, present }) = server.can_close(minimum) {
                 let reason = |client| self.reasons.get(&client).cloned();
                 return Err(BackendError::TooFew {
-                    repetition: server.repetition().number,
+                    repetition: repetition.number,
                     present,
                     minimum: minimum.max(1),
                     missing: missing.into_iter().map(|client| (client, reason(client))).collect(),
@@ -305,27 +304,21 @@ impl<T: Transport> Live<T> {
 }
 
 impl<T: Transport> Backend for Live<T> {
-    const IRREPLACEABLE: bool = true;
-
-    fn round(&self) -> Round {
-        self.round
+    fn is_irreplaceable(&self) -> bool {
+        true
     }
 
-    fn repetitions(&self) -> impl Iterator<Item = &Repetition> {
-        self.servers.iter().map(Server::repetition)
+    fn state(&self) -> &State {
+        &self.state
     }
 
-    fn fail(&mut self, number: usize) {
-        self.servers[number].fail();
-    }
-
-    fn measure<U: Send>(&self, measure: impl Fn(&Repetition) -> U + Sync) -> Vec<U> {
-        self.servers.par_iter().map(|server| measure(server.repetition())).collect()
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.state
     }
 
     fn advance(&mut self, until: Round, consensus: bool) -> Result<(), BackendError> {
-        while self.round < until {
-            self.play(consensus && self.round.0 + 1 == until.0)?;
+        while self.state.round < until {
+            self.play(consensus && self.state.round.0 + 1 == until.0)?;
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! The server: a state machine without I/O.
 //!
-//! Two parts. The *protocol part*, [`Server`], opens a round, accepts or refuses updates one by one
-//! and closes the round; whoever talks to real clients drives it. The *fold* is the arithmetic;
-//! the simulation, which has a whole cohort at hand, calls it directly. Both give the same bits.
-//! A server is built from protocol, weights and dimension alone: it never sees data.
+//! [`Server`] opens a round of one repetition, accepts or refuses updates one by one and closes the
+//! round; whoever talks to real clients drives it. The state is not its own: it is lent where it is
+//! read, and to [`Server::close`] where it changes, by the [`fold`](mod@crate::fold) that the
+//! simulation uses too. Both come to the same bits. A server is built from protocol, weights and seed
+//! alone: it never sees data.
 //!
 //! Real clients vanish, answer twice, answer the wrong question or answer nonsense. What is wrong is
 //! refused with a reason ([`Refusal`]) and changes nothing: the client counts as one that has not
@@ -18,60 +19,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme};
+use fedback_core::protocol::{Protocol, Round, Scheme};
+use fedback_core::state::Repetition;
 use fedback_core::stream::Seed;
 
 use crate::cohort::{Cohort, CohortSampler, RecordedCohort};
-use crate::repetition::{Repetition, spread};
+use crate::fold::{Done, Folding, fold, spread};
 
 pub use refusal::{LARGEST, Refusal};
 
-/// θ ← θ + Σ coefficient · delta, or θ ← Σ coefficient · (θ + delta): in cohort order, four members
-/// at a time, so that the additions do not wait for each other.
-pub fn fold(theta: &mut [f64], cohort: &Cohort, deltas: &[f64], aggregate: Aggregate) {
-    fold_part(0, theta, cohort, deltas, aggregate);
-}
-
-/// The same for the coordinates from `first` on that `theta` holds: coordinates do not mix, so that
-/// parts may be folded side by side.
-pub(crate) fn fold_part(
-    first: usize,
-    theta: &mut [f64],
-    cohort: &Cohort,
-    deltas: &[f64],
-    aggregate: Aggregate,
-) {
-    if aggregate == Aggregate::Iterates {
-        let total: f64 = cohort.coefficients.iter().sum();
-        theta.iter_mut().for_each(|t| *t *= total);
-    }
-    let members = cohort.members.len().max(1);
-    let dim = deltas.len() / members;
-    if dim == 1 {
-        return theta.iter_mut().for_each(|t| fold_scalar(t, &cohort.coefficients, deltas));
-    }
-    let count = theta.len();
-    let part = |member: usize| &deltas[member * dim + first..][..count];
-    let (fours, rest) = cohort.coefficients.as_chunks::<4>();
-    for (four, c) in fours.iter().enumerate() {
-        let [a, b, d, e] = [0, 1, 2, 3].map(|k| part(4 * four + k));
-        for (j, t) in theta.iter_mut().enumerate() {
-            *t += (c[0] * a[j] + c[1] * b[j]) + (c[2] * d[j] + c[3] * e[j]);
-        }
-    }
-    for (member, c) in (4 * fours.len()..).zip(rest) {
-        theta.iter_mut().zip(part(member)).for_each(|(t, d)| *t += c * d);
-    }
-}
-
-/// The same for a single coordinate, without the loops over coordinates.
-fn fold_scalar(theta: &mut f64, coefficients: &[f64], deltas: &[f64]) {
-    let (fours, rest) = coefficients.as_chunks::<4>();
-    let (four_deltas, rest_deltas) = deltas.as_chunks::<4>();
-    for (c, d) in fours.iter().zip(four_deltas) {
-        *theta += (c[0] * d[0] + c[1] * d[1]) + (c[2] * d[2] + c[3] * d[3]);
-    }
-    rest.iter().zip(rest_deltas).for_each(|(c, d)| *theta += c * d);
+/// What a client sends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Update {
+    /// Local θ after the round − θ broadcast.
+    pub delta: Vec<f64>,
+    /// What the client keeps now, where the rule keeps something.
+    pub kept: Vec<f64>,
 }
 
 /// Why a round cannot be opened or closed.
@@ -124,69 +87,42 @@ pub struct Server {
     sampler: Arc<CohortSampler>,
     seed: Seed,
     call: Call,
-    round: Round,
-    repetition: Repetition,
     /// In how many rounds each client was among the first; empty where that is of no use.
     included: Vec<u64>,
     open: Option<OpenRound>,
-    before: Vec<f64>,
+    folding: Folding,
 }
 
 #[derive(Clone, Debug)]
 struct OpenRound {
-    members: Members,
+    /// Rounds closed before it, which is its name.
+    round: Round,
+    called: Called,
     /// Everybody was asked, to see how far they are apart.
     watched: bool,
     /// Who was asked, in the order of ids.
     asked: Vec<ClientId>,
-    received: BTreeMap<ClientId, Vec<f64>>,
+    received: BTreeMap<ClientId, Update>,
     /// Asked, not received, and said not to come.
     absent: BTreeSet<ClientId>,
 }
 
+/// Who makes the cohort of a round.
 #[derive(Clone, Debug)]
-enum Members {
+enum Called {
     Drawn(Cohort),
     First { size: usize, come: Vec<ClientId> },
 }
 
 impl Server {
-    /// A server that has closed `round` rounds and holds `theta`.
-    pub fn new(
-        protocol: Protocol,
-        sampler: Arc<CohortSampler>,
-        (seed, repetition): (Seed, u64),
-        round: Round,
-        theta: Vec<f64>,
-    ) -> Self {
-        let repetition = Repetition::new(seed, repetition, theta);
-        Server::of(protocol, sampler, seed, round, repetition)
-    }
-
-    pub(crate) fn of(
-        protocol: Protocol,
-        sampler: Arc<CohortSampler>,
-        seed: Seed,
-        round: Round,
-        repetition: Repetition,
-    ) -> Self {
+    /// A server without an open round.
+    pub fn new(protocol: Protocol, sampler: Arc<CohortSampler>, seed: Seed) -> Self {
         let call = Call::from(protocol.scheme);
-        let (included, open, before) = (Vec::new(), None, Vec::new());
-        let known = sampler.clone();
-        Server { protocol, sampler, seed, call, round, repetition, included, open, before }
-            .with_sampler(known)
-    }
-
-    /// The same server with another sampler of cohorts, for example one that knows when clients
-    /// arrive.
-    pub fn with_sampler(self, sampler: Arc<CohortSampler>) -> Self {
-        let included = match self.call {
-            Call::First { correct: true, .. } if !sampler.knows_inclusion() => {
-                vec![0; sampler.weights().len()]
-            }
-            _ => Vec::new(),
-        };
-        Server { sampler, included, ..self }
+        let counts =
+            matches!(call, Call::First { correct: true, .. }) && !sampler.knows_inclusion();
+        let included = if counts { vec![0; sampler.weights().len()] } else { Vec::new() };
+        let folding = Folding::default();
+        Server { protocol, sampler, seed, call, included, open: None, folding }
     }
 
     /// Takes note of who was in an earlier round's cohort, after a resume.
@@ -198,56 +134,48 @@ impl Server {
         }
     }
 
-    /// The model, and what else is known of the repetition.
-    pub fn repetition(&self) -> &Repetition {
-        &self.repetition
-    }
-
-    /// The model.
-    pub fn theta(&self) -> &[f64] {
-        &self.repetition.theta
-    }
-
-    /// Rounds closed so far; also the name of the round that is open or opens next.
-    pub fn round(&self) -> Round {
-        self.round
-    }
-
-    /// Gives the repetition up; there is nothing to open any more.
-    pub fn fail(&mut self) {
-        self.repetition.failed.get_or_insert(self.round);
-    }
-
-    /// Opens a round and says whose work it needs; with `watched` everybody's, in order to see how
-    /// far clients are apart. The same cohort is drawn however often a round is abandoned and
-    /// opened again.
-    pub fn open(&mut self, watched: bool) -> Result<&[ClientId], RoundError> {
-        if self.open.is_some() {
-            return Err(RoundError::StillOpen(self.round.0));
+    /// Opens the round of a repetition that follows `round` and says whose work it needs; with
+    /// `watched` everybody's, in order to see how far clients are apart. The same cohort is drawn
+    /// however often a round is abandoned and opened again.
+    pub fn open(
+        &mut self,
+        repetition: &Repetition,
+        round: Round,
+        watched: bool,
+    ) -> Result<&[ClientId], RoundError> {
+        if let Some(open) = &self.open {
+            return Err(RoundError::StillOpen(open.round.0));
         }
-        let members = match self.call {
+        let called = match self.call {
             Call::Drawn => {
                 let mut cohort = Cohort::default();
-                self.sampler.draw(self.seed, self.repetition.number, self.round, &mut cohort);
-                Members::Drawn(cohort)
+                self.sampler.draw(self.seed, repetition.number, round, &mut cohort);
+                Called::Drawn(cohort)
             }
-            Call::First { cohort: size, .. } => Members::First { size, come: Vec::new() },
+            Call::First { cohort: size, .. } => Called::First { size, come: Vec::new() },
         };
-        let asked = match &members {
-            Members::Drawn(cohort) if !watched => cohort.members.clone(),
-            _ => (0..self.sampler.weights().len() as u32).map(ClientId).collect(),
+        let asked = match &called {
+            Called::Drawn(cohort) if !watched => cohort.members.clone(),
+            Called::Drawn(_) | Called::First { .. } => {
+                (0..self.sampler.weights().len() as u32).map(ClientId).collect()
+            }
         };
         let (received, absent) = (BTreeMap::new(), BTreeSet::new());
-        let open = self.open.insert(OpenRound { members, watched, asked, received, absent });
+        let open = self.open.insert(OpenRound { round, called, watched, asked, received, absent });
         Ok(&open.asked)
     }
 
     /// Takes one client's update for `round`, or refuses it.
-    pub fn accept(&mut self, round: Round, client: ClientId, delta: &[f64]) -> Result<(), Refusal> {
-        let theta = &self.repetition.theta;
+    pub fn accept(
+        &mut self,
+        repetition: &Repetition,
+        round: Round,
+        client: ClientId,
+        update: Update,
+    ) -> Result<(), Refusal> {
         let open = self.open.as_mut().ok_or(Refusal::NoRoundOpen)?;
-        if round != self.round {
-            return Err(Refusal::OtherRound { found: round.0, open: self.round.0 });
+        if round != open.round {
+            return Err(Refusal::OtherRound { found: round.0, open: open.round.0 });
         }
         if open.asked.binary_search(&client).is_err() {
             return Err(Refusal::NotAsked(client.0));
@@ -255,19 +183,19 @@ impl Server {
         if open.received.contains_key(&client) {
             return Err(Refusal::Duplicate(client.0));
         }
-        if let Members::First { size, .. } = open.members
+        if let Called::First { size, .. } = open.called
             && open.is_complete()
         {
             return Err(Refusal::Late(size));
         }
-        refusal::refuse_nonsense(theta, delta)?;
-        if let Members::First { size, come } = &mut open.members
+        refusal::refuse_nonsense(repetition, &update)?;
+        if let Called::First { size, come } = &mut open.called
             && come.len() < *size
         {
             come.push(client);
         }
         open.absent.remove(&client);
-        open.received.insert(client, delta.to_vec());
+        open.received.insert(client, update);
         Ok(())
     }
 
@@ -302,7 +230,7 @@ impl Server {
             .collect()
     }
 
-    /// Forgets the open round; θ is what it was before.
+    /// Forgets the open round; nothing has changed.
     pub fn abandon(&mut self) {
         self.open = None;
     }
@@ -319,26 +247,29 @@ impl Server {
         self.present(minimum).map(|_| ())
     }
 
-    /// Closes the round: θ takes in the updates of the cohort, as far as they have come. Returns
-    /// the cohort where it is not the one that the seed draws.
-    pub fn close(&mut self, minimum: usize) -> Result<Option<RecordedCohort>, RoundError> {
+    /// Closes the round: the repetition takes in the updates of the cohort, as far as they have come.
+    /// Returns the cohort where it is not the one that the seed draws.
+    pub fn close(
+        &mut self,
+        repetition: &mut Repetition,
+        minimum: usize,
+    ) -> Result<Option<RecordedCohort>, RoundError> {
         let (cohort, drawn) = self.present(minimum)?;
         let open = self.open.take().ok_or(RoundError::NoRoundOpen)?;
-        let (dim, weights) = (self.repetition.theta.len(), self.sampler.weights());
+        let (dim, weights) = (repetition.layout().dim, self.sampler.weights());
         if open.watched {
-            let all: Vec<f64> = open.received.values().flatten().copied().collect();
+            let deltas = open.received.values().flat_map(|update| &update.delta);
+            let all: Vec<f64> = deltas.copied().collect();
             let complete = open.received.len() == weights.len();
-            self.repetition.consensus =
-                complete.then(|| spread(weights, &all, &mut self.before, dim));
+            repetition.consensus = complete.then(|| spread(weights, &all, &mut Vec::new(), dim));
         }
-        let deltas: Vec<f64> =
-            cohort.members.iter().flat_map(|member| &open.received[member]).copied().collect();
-        self.repetition.close(self.round, &mut self.before, |theta| {
-            fold(theta, &cohort, &deltas, self.protocol.aggregate);
-        });
+        let updates = || cohort.members.iter().map(|member| &open.received[member]);
+        let deltas: Vec<f64> = updates().flat_map(|update| &update.delta).copied().collect();
+        let kept: Vec<f64> = updates().flat_map(|update| &update.kept).copied().collect();
+        let done = Done { cohort: &cohort, deltas: &deltas, kept: &kept };
+        fold(&self.protocol, weights, open.round, repetition, done, &mut self.folding);
         self.remember(&cohort.members);
-        let (repetition, round) = (self.repetition.number, self.round);
-        self.round.0 += 1;
+        let (repetition, round) = (repetition.number, open.round);
         let Cohort { members, coefficients, .. } = cohort;
         Ok((!drawn).then_some(RecordedCohort { repetition, round, members, coefficients }))
     }
@@ -346,8 +277,8 @@ impl Server {
     /// The cohort as far as it has come, and whether it is the one drawn.
     fn present(&self, minimum: usize) -> Result<(Cohort, bool), RoundError> {
         let open = self.open.as_ref().ok_or(RoundError::NoRoundOpen)?;
-        let (cohort, share) = match &open.members {
-            Members::Drawn(drawn) => {
+        let (cohort, share) = match &open.called {
+            Called::Drawn(drawn) => {
                 let mut cohort = drawn.clone();
                 cohort.keep(|member| open.received.contains_key(&member));
                 if cohort.members.len() == drawn.members.len() {
@@ -357,10 +288,10 @@ impl Server {
                 let share = total(drawn) / total(&cohort);
                 (cohort, share)
             }
-            Members::First { size, come } => {
+            Called::First { size, come } => {
                 let mut members = come.clone();
                 members.sort_unstable();
-                let cohort = self.of_arrivals(&members, *size);
+                let cohort = self.of_arrivals(open.round, &members, *size);
                 if come.len() == *size {
                     return Ok((cohort, false));
                 }
@@ -369,9 +300,9 @@ impl Server {
             }
         };
         if cohort.members.len() < minimum.max(1) || !share.is_finite() {
-            let missing = match &open.members {
-                Members::Drawn(drawn) => drawn.members.iter(),
-                Members::First { .. } => open.asked.iter(),
+            let missing = match &open.called {
+                Called::Drawn(drawn) => drawn.members.iter(),
+                Called::First { .. } => open.asked.iter(),
             };
             let missing = missing.filter(|c| !open.received.contains_key(c)).copied().collect();
             return Err(RoundError::Missing { missing, present: cohort.members.len() });
@@ -383,7 +314,7 @@ impl Server {
 
     /// The cohort of the first arrivals: p_i N/K, or p_i / π_i. Where π_i, the chance to be among the
     /// first, is not known, it is estimated by the rounds before: (times included + K/N) / (rounds + 1).
-    fn of_arrivals(&self, members: &[ClientId], size: usize) -> Cohort {
+    fn of_arrivals(&self, round: Round, members: &[ClientId], size: usize) -> Cohort {
         let weights = self.sampler.weights();
         let share = size as f64 / weights.len() as f64;
         let mut cohort = Cohort::default();
@@ -391,7 +322,7 @@ impl Server {
         for (member, coefficient) in members.iter().zip(&mut cohort.coefficients) {
             let place = member.0 as usize;
             if let Some(&times) = self.included.get(place) {
-                let chance = (times as f64 + share) / (self.round.0 as f64 + 1.0);
+                let chance = (times as f64 + share) / (round.0 as f64 + 1.0);
                 *coefficient = weights[place] / chance;
             }
         }
@@ -402,9 +333,9 @@ impl Server {
 impl OpenRound {
     fn is_complete(&self) -> bool {
         let everybody = self.received.len() == self.asked.len();
-        match &self.members {
-            Members::First { size, come } if !self.watched => come.len() == *size || everybody,
-            _ => everybody,
+        match &self.called {
+            Called::First { size, come } if !self.watched => come.len() == *size || everybody,
+            Called::First { .. } | Called::Drawn(_) => everybody,
         }
     }
 }

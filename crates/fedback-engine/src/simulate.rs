@@ -6,48 +6,39 @@
 //! Nothing of this changes a bit: a client's work
 //! is a pure function of its order, and folds follow the cohort. No round allocates.
 
-use std::sync::Arc;
-
-use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Protocol, Round};
-use fedback_core::stream::Seed;
+use fedback_core::federation::{ClientId, range_of};
+use fedback_core::protocol::{Batch, Protocol, Round};
+use fedback_core::state::{Repetition, State};
+use fedback_core::stream::{Purpose, Rounds, Seed};
 use rayon::prelude::*;
 
-use crate::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, Course};
 use crate::cohort::{Cohort, CohortSampler, RecordedCohort, RecordedCohorts};
-use crate::repetition::{Standing, spread};
-use crate::server::{fold, fold_part};
+use crate::fold::{Done, Folding, fold, spread};
+use crate::work::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
-pub use crate::repetition::Repetition;
-
-/// All repetitions of a run.
+/// All repetitions of a run, in memory.
 pub struct Simulation<'a, W> {
     work: &'a W,
-    protocol: Protocol,
-    sampler: Arc<CohortSampler>,
-    recorded: Option<RecordedCohorts>,
-    weights: Arc<[f64]>,
-    seed: Seed,
-    round: Round,
-    groups: Vec<Group>,
+    course: Course,
+    /// Repetitions of a group.
+    size: usize,
+    groups: Vec<Buffers>,
 }
 
-/// Repetitions that go through their rounds together.
-struct Group {
-    repetitions: Vec<Repetition>,
-    buffers: Buffers,
-}
-
+/// Room for a round of repetitions that go through their rounds together.
 #[derive(Default)]
 struct Buffers {
+    /// One a repetition.
+    streams: Vec<Rounds>,
     /// One a repetition.
     cohorts: Vec<Cohort>,
     everyone: Vec<ClientId>,
     deltas: Vec<f64>,
+    kept: Vec<f64>,
     mean_delta: Vec<f64>,
     step_sizes: Vec<f64>,
-    before: Vec<f64>,
+    folding: Folding,
     scratch: Vec<Scratch>,
 }
 
@@ -64,87 +55,55 @@ fn group_size(repetitions: usize, numbers_each: usize) -> usize {
 }
 
 impl<'a, W: Work> Simulation<'a, W> {
-    /// Repetitions that have closed `round` rounds, with their models one after the other in
-    /// `thetas` and `failed` those that ended before.
-    pub fn new(
-        work: &'a W,
-        protocol: Protocol,
-        weights: Arc<[f64]>,
-        seed: Seed,
-        round: Round,
-        thetas: &[f64],
-        failed: &[(u64, Round)],
-    ) -> Self {
-        let standing = Standing { round, thetas, failed };
-        let mut repetitions = standing.repetitions(seed, work.dim());
-        let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
-        let size = group_size(repetitions.len(), sampler.capacity() * work.dim());
-        let mut groups = Vec::new();
-        while !repetitions.is_empty() {
-            let rest = repetitions.split_off(size.min(repetitions.len()));
-            groups.push(Group { repetitions, buffers: Buffers::default() });
-            repetitions = rest;
-        }
-        Simulation { work, protocol, sampler, recorded: None, weights, seed, round, groups }
-    }
-
-    /// The same with the cohorts that a run recorded; where it recorded none, they are drawn.
-    pub fn replaying(self, cohorts: RecordedCohorts) -> Self {
-        Simulation { recorded: (!cohorts.is_empty()).then_some(cohorts), ..self }
-    }
-
-    /// The same simulation with another sampler of cohorts, for example one that knows when clients
-    /// arrive.
-    pub fn with_sampler(self, sampler: Arc<CohortSampler>) -> Self {
-        Simulation { sampler, ..self }
+    /// A run that goes on from where it stands.
+    pub fn new(work: &'a W, course: Course) -> Self {
+        let repetitions = &course.state.repetitions;
+        let size = group_size(repetitions.len(), course.sampler.capacity() * work.dim());
+        let streams =
+            |repetition: &Repetition| Rounds::new(course.seed, repetition.number, Purpose::Data);
+        let groups = repetitions
+            .chunks(size)
+            .map(|group| Buffers {
+                streams: group.iter().map(streams).collect(),
+                ..Buffers::default()
+            })
+            .collect();
+        Simulation { work, course, size, groups }
     }
 }
 
 impl<W: Work> Backend for Simulation<'_, W> {
-    const IRREPLACEABLE: bool = false;
-
-    fn round(&self) -> Round {
-        self.round
+    fn is_irreplaceable(&self) -> bool {
+        false
     }
 
-    fn repetitions(&self) -> impl Iterator<Item = &Repetition> {
-        self.groups.iter().flat_map(|group| &group.repetitions)
+    fn state(&self) -> &State {
+        &self.course.state
     }
 
-    fn fail(&mut self, number: usize) {
-        let round = self.round;
-        let size = self.groups.first().map_or(1, |group| group.repetitions.len());
-        let repetition = &mut self.groups[number / size].repetitions[number % size];
-        repetition.failed.get_or_insert(round);
-    }
-
-    fn measure<T: Send>(&self, measure: impl Fn(&Repetition) -> T + Sync) -> Vec<T> {
-        let groups: Vec<Vec<T>> = self
-            .groups
-            .par_iter()
-            .map(|group| group.repetitions.iter().map(&measure).collect())
-            .collect();
-        groups.into_iter().flatten().collect()
+    fn state_mut(&mut self) -> &mut State {
+        &mut self.course.state
     }
 
     fn advance(&mut self, until: Round, consensus: bool) -> Result<(), BackendError> {
-        let rounds = self.round.0..until.0;
+        let Course { protocol, sampler, seed, state, cohorts } = &mut self.course;
+        let rounds = state.round.0..until.0;
         let context = Context {
             work: self.work,
-            protocol: &self.protocol,
-            sampler: &self.sampler,
-            recorded: self.recorded.as_ref(),
-            weights: &self.weights,
-            seed: self.seed,
+            protocol,
+            sampler,
+            recorded: cohorts,
+            seed: *seed,
             split: self.groups.len() < rayon::current_num_threads(),
         };
-        self.groups.par_iter_mut().try_for_each(|group| {
+        let groups = state.repetitions.par_chunks_mut(self.size).zip(&mut self.groups);
+        groups.try_for_each(|(repetitions, buffers)| {
             rounds.clone().try_for_each(|round| match consensus && round + 1 == rounds.end {
-                true => context.watched_round(Round(round), group),
-                false => context.round(Round(round), group),
+                true => context.watched_round(Round(round), repetitions, buffers),
+                false => context.round(Round(round), repetitions, buffers),
             })
         })?;
-        self.round = until;
+        state.round = until;
         Ok(())
     }
 
@@ -158,119 +117,111 @@ struct Context<'a, W> {
     work: &'a W,
     protocol: &'a Protocol,
     sampler: &'a CohortSampler,
-    recorded: Option<&'a RecordedCohorts>,
-    weights: &'a [f64],
+    recorded: &'a RecordedCohorts,
     seed: Seed,
     split: bool,
 }
 
 impl<W: Work> Context<'_, W> {
     /// One round of a group.
-    fn round(&self, round: Round, group: &mut Group) -> Result<(), WorkError> {
-        let Group { repetitions, buffers } = group;
-        buffers.cohorts.resize_with(repetitions.len(), Cohort::default);
+    fn round(
+        &self,
+        round: Round,
+        repetitions: &mut [Repetition],
+        buffers: &mut Buffers,
+    ) -> Result<(), WorkError> {
+        let Buffers { streams, cohorts, deltas, kept, step_sizes: sizes, folding, scratch, .. } =
+            buffers;
+        cohorts.resize_with(repetitions.len(), Cohort::default);
         let mut members = 0;
-        for (repetition, cohort) in repetitions.iter().zip(&mut buffers.cohorts) {
+        for (repetition, cohort) in repetitions.iter().zip(&mut *cohorts) {
             match repetition.failed {
                 None => self.choose(repetition, round, cohort),
                 Some(_) => cohort.clear(),
             }
             members += cohort.members.len();
         }
-        let task = |place: usize| {
-            let clients: &[ClientId] = &buffers.cohorts[place].members;
-            repetitions[place].task(round, clients)
+        let task = |place: usize| Task {
+            streams: streams[place].round(round.0),
+            broadcast: repetitions[place].broadcast(),
+            clients: &cohorts[place].members,
         };
         let mut tasks = [task(0); TOGETHER];
         (1..repetitions.len()).for_each(|place| tasks[place] = task(place));
-        step_sizes(self.protocol, round, &mut buffers.step_sizes);
-        let dim = self.work.dim();
-        buffers.deltas.resize(members * dim, 0.0);
-        self.clients(
-            &self.order(&buffers.step_sizes),
-            &tasks[..repetitions.len()],
-            &mut buffers.deltas,
-            &mut buffers.scratch,
-        )?;
-        let mut rest = buffers.deltas.as_slice();
-        for (repetition, cohort) in repetitions.iter_mut().zip(&buffers.cohorts) {
-            let (deltas, later) = rest.split_at(cohort.members.len() * dim);
-            rest = later;
+        step_sizes(self.protocol, round, sizes);
+        let order = Order { protocol: self.protocol, step_sizes: sizes };
+        let (dim, each) = (self.work.dim(), repetitions[0].layout().kept);
+        deltas.resize(members * dim, 0.0);
+        kept.clear();
+        if each > 0 {
+            for (repetition, cohort) in repetitions.iter().zip(&*cohorts) {
+                gather(repetition, &cohort.members, kept);
+            }
+        }
+        self.clients(&order, &tasks[..repetitions.len()], deltas, kept, scratch)?;
+        folding.divided = self.split;
+        let (mut deltas, mut kept) = (deltas.as_slice(), kept.as_slice());
+        for (repetition, cohort) in repetitions.iter_mut().zip(cohorts) {
+            let (own, later) = deltas.split_at(cohort.members.len() * dim);
+            let (own_kept, later_kept) = kept.split_at(cohort.members.len() * each);
+            (deltas, kept) = (later, later_kept);
             if repetition.failed.is_none() {
-                self.close(round, repetition, cohort, deltas, &mut buffers.before);
+                let done = Done { cohort, deltas: own, kept: own_kept };
+                fold(self.protocol, self.sampler.weights(), round, repetition, done, folding);
             }
         }
         Ok(())
     }
 
     /// One round of a group in which all clients work, in order to see how far they are apart.
-    fn watched_round(&self, round: Round, group: &mut Group) -> Result<(), WorkError> {
-        let Group { repetitions, buffers } = group;
-        buffers.cohorts.resize_with(repetitions.len(), Cohort::default);
-        let Buffers { cohorts, everyone, deltas, mean_delta, step_sizes: sizes, .. } = buffers;
-        let dim = self.work.dim();
-        everyone.resize(self.weights.len(), ClientId(0));
+    fn watched_round(
+        &self,
+        round: Round,
+        repetitions: &mut [Repetition],
+        buffers: &mut Buffers,
+    ) -> Result<(), WorkError> {
+        let Buffers { streams, cohorts, everyone, deltas, kept, mean_delta, .. } = buffers;
+        let (sizes, folding, scratch) =
+            (&mut buffers.step_sizes, &mut buffers.folding, &mut buffers.scratch);
+        cohorts.resize_with(repetitions.len(), Cohort::default);
+        let (dim, weights) = (self.work.dim(), self.sampler.weights());
+        everyone.resize(weights.len(), ClientId(0));
         everyone.iter_mut().zip(0..).for_each(|(client, id)| *client = ClientId(id));
         deltas.resize(everyone.len() * dim, 0.0);
         step_sizes(self.protocol, round, sizes);
-        let order = self.order(sizes);
-        for (repetition, cohort) in repetitions.iter_mut().zip(cohorts) {
+        let order = Order { protocol: self.protocol, step_sizes: sizes };
+        folding.divided = self.split;
+        for ((repetition, cohort), streams) in repetitions.iter_mut().zip(cohorts).zip(streams) {
             if repetition.failed.is_some() {
                 continue;
             }
             self.choose(repetition, round, cohort);
-            self.clients(
-                &order,
-                &[repetition.task(round, everyone)],
-                deltas,
-                &mut buffers.scratch,
-            )?;
-            repetition.consensus = Some(spread(self.weights, deltas, mean_delta, dim));
-            // Members come in the order of their ids: each delta moves towards the front.
+            kept.clear();
+            kept.extend_from_slice(&repetition.kept);
+            let (streams, broadcast) = (streams.round(round.0), repetition.broadcast());
+            let task = Task { streams, broadcast, clients: everyone };
+            self.clients(&order, &[task], deltas, kept, scratch)?;
+            repetition.consensus = Some(spread(weights, deltas, mean_delta, dim));
+            let each = repetition.layout().kept;
+            // Members come in the order of their ids: what is theirs moves towards the front.
             for (place, member) in cohort.members.iter().enumerate() {
-                let from = member.0 as usize * dim;
-                deltas.copy_within(from..from + dim, place * dim);
+                let from = member.0 as usize;
+                deltas.copy_within(from * dim..(from + 1) * dim, place * dim);
+                kept.copy_within(from * each..(from + 1) * each, place * each);
             }
-            let members = &deltas[..cohort.members.len() * dim];
-            self.close(round, repetition, cohort, members, &mut buffers.before);
+            let members = cohort.members.len();
+            let (deltas, kept) = (&deltas[..members * dim], &kept[..members * each]);
+            fold(self.protocol, weights, round, repetition, Done { cohort, deltas, kept }, folding);
         }
         Ok(())
     }
 
     /// The cohort as it was recorded, or as it is drawn.
     fn choose(&self, repetition: &Repetition, round: Round, cohort: &mut Cohort) {
-        match self.recorded.and_then(|recorded| recorded.of(repetition.number, round)) {
+        match self.recorded.of(repetition.number, round) {
             Some(recorded) => recorded.copy_to(cohort),
             None => self.sampler.draw(self.seed, repetition.number, round, cohort),
         }
-    }
-
-    fn order<'b>(&self, step_sizes: &'b [f64]) -> Order<'b> {
-        Order {
-            step_sizes,
-            batch: self.protocol.batch,
-            deploy: self.protocol.deploy,
-            scale_objectives: self.protocol.scale_objectives,
-        }
-    }
-
-    /// θ takes in the cohort's updates, or stays what it was where that is not finite.
-    fn close(
-        &self,
-        round: Round,
-        repetition: &mut Repetition,
-        cohort: &Cohort,
-        deltas: &[f64],
-        before: &mut Vec<f64>,
-    ) {
-        let aggregate = self.protocol.aggregate;
-        let divided = self.split && deltas.len() >= WORTH_DIVIDING;
-        repetition.close(round, before, |theta| match divided {
-            true => theta.par_chunks_mut(COORDINATES).enumerate().for_each(|(part, theta)| {
-                fold_part(part * COORDINATES, theta, cohort, deltas, aggregate);
-            }),
-            false => fold(theta, cohort, deltas, aggregate),
-        });
     }
 
     /// The work of all tasks; that of a single one is divided among threads where groups do not
@@ -280,6 +231,7 @@ impl<W: Work> Context<'_, W> {
         order: &Order<'_>,
         tasks: &[Task<'_>],
         deltas: &mut [f64],
+        kept: &mut [f64],
         scratch: &mut Vec<Scratch>,
     ) -> Result<(), WorkError> {
         let dim = self.work.dim();
@@ -290,19 +242,32 @@ impl<W: Work> Context<'_, W> {
         let blocks = tasks.first().map_or(1, |task| task.clients.len().div_ceil(block));
         scratch.resize_with(blocks.max(1), Scratch::default);
         if blocks <= 1 {
-            return self.work.work(order, tasks, deltas, &mut scratch[0]);
+            return self.work.work(order, tasks, deltas, kept, &mut scratch[0]);
         }
         let task = tasks[0];
+        let each = kept.len() / task.clients.len();
         let parts = task.clients.par_chunks(block).zip(deltas.par_chunks_mut(block * dim));
-        parts.zip(scratch).try_for_each(|((clients, deltas), scratch)| {
-            self.work.work(order, &[Task { clients, ..task }], deltas, scratch)
-        })
+        let one = |clients, deltas, kept, scratch| {
+            self.work.work(order, &[Task { clients, ..task }], deltas, kept, scratch)
+        };
+        match each {
+            0 => parts.zip(scratch).try_for_each(|((clients, deltas), scratch)| {
+                one(clients, deltas, &mut [], scratch)
+            }),
+            _ => parts.zip(kept.par_chunks_mut(block * each)).zip(scratch).try_for_each(
+                |(((clients, deltas), kept), scratch)| one(clients, deltas, kept, scratch),
+            ),
+        }
     }
 
     /// Clients a block: about four blocks a thread, and none so small that handing it over costs
     /// more than its work.
     fn block(&self, clients: usize, dim: usize) -> usize {
-        let operations = dim * self.protocol.batch * self.protocol.local_steps;
+        let batch = match self.protocol.batch {
+            Batch::Sampled(size) => size,
+            Batch::All => ROWS,
+        };
+        let operations = dim * batch * self.protocol.local_steps;
         let worthwhile = (SMALLEST_BLOCK / operations.max(1)).max(1);
         clients.div_ceil(4 * rayon::current_num_threads()).max(worthwhile)
     }
@@ -311,7 +276,18 @@ impl<W: Work> Context<'_, W> {
 /// Coordinates of gradients that are worth a hand-over between threads.
 const SMALLEST_BLOCK: usize = 4096;
 
-/// Numbers in the deltas of a round whose fold is divided among threads, by coordinates.
-const WORTH_DIVIDING: usize = 1 << 17;
-/// Coordinates that are folded together.
-const COORDINATES: usize = 256;
+/// Rows of a population that is used whole, as a guess.
+const ROWS: usize = 256;
+
+/// Appends what some clients keep.
+fn gather(repetition: &Repetition, clients: &[ClientId], out: &mut Vec<f64>) {
+    let each = repetition.layout().kept;
+    match range_of(clients) {
+        Some(range) => {
+            out.extend_from_slice(&repetition.kept[range.start * each..range.end * each]);
+        }
+        None => clients.iter().for_each(|client| {
+            out.extend_from_slice(repetition.kept_by(*client));
+        }),
+    }
+}

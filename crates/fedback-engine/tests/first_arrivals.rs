@@ -6,23 +6,15 @@ use fedback_core::arrivals::{Arrivals, Latency, Trace};
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::protocol::{Protocol, Round, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_core::stream::Seed;
-use fedback_engine::backend::Backend;
+use fedback_engine::backend::{Backend, Course};
 use fedback_engine::cohort::{Cohort, CohortSampler};
 use fedback_engine::simulate::Simulation;
 
 fn protocol(scheme: Scheme) -> Protocol {
-    Protocol {
-        scheme,
-        local_steps: 2,
-        batch: 1,
-        step_size: StepSize::Constant(0.1),
-        deploy: Deploy::Step,
-        aggregate: Aggregate::Deltas,
-        scale_objectives: false,
-    }
+    Protocol::p_fedavg(scheme, 2, StepSize::Constant(0.1))
 }
 
 fn sampler(scheme: Scheme, weights: &[f64]) -> CohortSampler {
@@ -138,37 +130,33 @@ fn nobody_arrives_unless_described() {
 
 fn simulate(deadline: f64, threads: usize, stops: &[u64]) -> Vec<u64> {
     let clients = 40;
-    let federation = Federation {
-        weights: vec![1.0 / clients as f64; clients].into(),
-        base: Base::Gaussian(Gaussian {
+    let federation = Federation::new(
+        vec![1.0 / clients as f64; clients],
+        Base::Gaussian(Gaussian {
             dim: 1,
             mean: (0..clients).map(|i| i as f64).collect(),
             noise: 1.0,
         }),
-        response: location(&Sensitivity::Scalar(vec![0.3; clients]), 1, false),
-        loss: Loss::Mean,
-    };
+        location(&Sensitivity::Scalar(vec![0.3; clients]), 1, false),
+        Loss::Mean,
+    )
+    .unwrap();
     let latency = Latency::Exponential { mean: (1..=clients).map(|i| i as f64).collect() };
     let arrivals = Arrivals { latency: Arc::new(latency), deadline: Some(deadline) };
     let protocol = protocol(Scheme::FirstArrivals { cohort: 7, correct: false });
-    let weights = federation.weights.clone();
+    let weights = federation.weights().clone();
     let sampler = CohortSampler::new(&protocol, weights.clone()).with_arrivals(arrivals, None);
-    let sampler = Arc::new(sampler);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-    let mut thetas = vec![2.0; 9];
-    let mut round = Round(0);
+    let course = Course::new(protocol, weights, Seed(4), &[2.0], 9);
+    let mut course = Course { sampler: Arc::new(sampler), ..course };
     for &stop in stops {
-        thetas = pool.install(|| {
-            let weights = weights.clone();
-            let mut simulation =
-                Simulation::new(&federation, protocol, weights, Seed(4), round, &thetas, &[])
-                    .with_sampler(sampler.clone());
+        course.state = pool.install(|| {
+            let mut simulation = Simulation::new(&federation, course.clone());
             simulation.advance(Round(stop), false).unwrap();
-            simulation.repetitions().map(|r| r.theta[0]).collect()
+            simulation.state().clone()
         });
-        round = Round(stop);
     }
-    thetas.iter().map(|theta| theta.to_bits()).collect()
+    course.state.servers().map(f64::to_bits).collect()
 }
 
 /// Deadlines that leave few or nobody: cohorts of all sizes.

@@ -2,30 +2,40 @@
 
 mod network;
 
-use fedback_core::federation::{ClientId, Federation};
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::{
+    Aggregate, Batch, LocalRule, Protocol, Round, Scheme, ServerRule, StepSize,
+};
+use fedback_core::state::Repetition;
 use fedback_engine::backend::{Backend, BackendError};
-use fedback_engine::cohort::{Cohort, CohortSampler, RecordedCohort, RecordedCohorts};
-use fedback_engine::live::{Arrival, Live, LiveOrder, Sender, Settings, Transport, TransportError};
-use fedback_engine::repetition::Standing;
-use fedback_engine::server::Refusal;
-use fedback_engine::simulate::Simulation;
+use fedback_engine::cohort::{Cohort, CohortSampler, RecordedCohort};
+use fedback_engine::live::{Settings, TransportError};
 
+use network::run::{Mortal, Run, left};
 use network::{CLIENTS, DIM, Network, REPETITIONS, SEED, Weather, draws, federation};
 
 const ROUNDS: u64 = 4;
-const START: [f64; DIM * REPETITIONS] = [0.25; DIM * REPETITIONS];
 
 fn protocol(scheme: Scheme, aggregate: Aggregate) -> Protocol {
-    Protocol {
-        scheme,
-        local_steps: 3,
-        batch: 2,
-        step_size: StepSize::Decaying { beta: 2.0, gamma: 10.0 },
-        deploy: Deploy::Step,
-        aggregate,
-        scale_objectives: false,
-    }
+    let step_size = StepSize::Decaying { beta: 2.0, gamma: 10.0 };
+    Protocol { batch: Batch::Sampled(2), aggregate, ..Protocol::p_fedavg(scheme, 3, step_size) }
+}
+
+/// Schedules of P-FedAvg; those from there on are for other rules.
+const USUAL: u64 = 5000;
+const SCHEDULES: u64 = 8000;
+
+/// What clients and the server make of gradients and deltas, in turns.
+fn guest(schedule: u64, usual: Protocol) -> Protocol {
+    let momentum = ServerRule::Momentum { rate: 0.8, beta: 0.5 };
+    let adam = ServerRule::Adam { rate: 0.3, beta1: 0.5, beta2: 0.9, tau: 0.1 };
+    let (local, server) = match schedule / 3 % 4 {
+        0 => (LocalRule::Scaffold, ServerRule::Average),
+        1 => (LocalRule::Descent, momentum),
+        2 => (LocalRule::Scaffold, momentum),
+        _ => (LocalRule::Scaffold, adam),
+    };
+    Protocol { local, server, ..usual }
 }
 
 fn any_protocol(schedule: u64) -> Protocol {
@@ -36,7 +46,8 @@ fn any_protocol(schedule: u64) -> Protocol {
     };
     let aggregate =
         if schedule.is_multiple_of(7) { Aggregate::Iterates } else { Aggregate::Deltas };
-    protocol(scheme, aggregate)
+    let usual = protocol(scheme, aggregate);
+    if schedule < USUAL { usual } else { guest(schedule, usual) }
 }
 
 fn weather(schedule: u64, well_from: Option<u32>) -> Weather {
@@ -53,99 +64,38 @@ fn weather(schedule: u64, well_from: Option<u32>) -> Weather {
     }
 }
 
-/// What a run leaves of a repetition.
-#[derive(Debug, PartialEq)]
-struct Left {
-    theta: Vec<u64>,
-    consensus: Option<u64>,
-}
-
-fn left(backend: &impl Backend) -> Vec<Left> {
-    let of = |r: &fedback_engine::repetition::Repetition| Left {
-        theta: r.theta.iter().map(|t| t.to_bits()).collect(),
-        consensus: r.consensus.map(f64::to_bits),
-    };
-    backend.repetitions().map(of).collect()
-}
-
 /// Whether a round that follows `round` is watched: the second and the last.
 fn watched(round: Round) -> bool {
     round.0 % 2 == 1
 }
 
-/// A server that lives for one round, from where the last one was left, and its books.
-struct Run {
-    round: Round,
-    thetas: Vec<f64>,
-    cohorts: Vec<RecordedCohort>,
-}
-
-impl Run {
-    fn new() -> Self {
-        Run { round: Round(0), thetas: START.to_vec(), cohorts: Vec::new() }
-    }
-
-    /// A server that goes on from the last checkpoint.
-    fn server<T: Transport>(
-        &self,
-        transport: T,
-        federation: &Federation,
-        protocol: Protocol,
-        settings: Settings,
-    ) -> Live<T> {
-        let standing = Standing { round: self.round, thetas: &self.thetas, failed: &[] };
-        let problem = (federation.weights.clone(), DIM);
-        let recorded: RecordedCohorts = self.cohorts.iter().cloned().collect();
-        Live::new(transport, protocol, problem, SEED, standing, settings).remembering(&recorded)
-    }
-
-    fn checkpoint(&mut self, live: &mut Live<impl Transport>) {
-        self.round = live.round();
-        self.thetas = live.repetitions().flat_map(|r| r.theta.clone()).collect();
-        assert!(self.thetas.iter().all(|t| t.is_finite()));
-        self.cohorts.extend(live.take_cohorts());
-    }
-
-    fn replay<'a>(
-        &self,
-        federation: &'a Federation,
-        protocol: Protocol,
-    ) -> Simulation<'a, Federation> {
-        let weights = federation.weights.clone();
-        Simulation::new(federation, protocol, weights, SEED, Round(0), &START, &[])
-            .replaying(self.cohorts.iter().cloned().collect())
-    }
-}
-
-/// Where every member answers rightly in the end, nothing that happened before can be seen in θ, not
-/// even that the server died in the middle of rounds.
+/// Where every member answers rightly in the end, nothing that happened before can be seen in the
+/// state, not even that the server died in the middle of rounds.
 #[test]
 fn answers_in_the_end_give_the_bits_of_the_simulation() {
     let federation = federation();
     let mut refusals = std::collections::BTreeMap::new();
-    for schedule in 0..5000 {
+    for schedule in 0..SCHEDULES {
         let protocol = any_protocol(schedule);
         let attempts = (schedule % 4) as u32;
         let settings = Settings { minimum: 1, attempts };
         let bad = weather(schedule, Some(attempts));
         let mut network = Network::new(&federation, protocol, bad, None, schedule);
-        let mut run = Run::new();
-        let weights = federation.weights.clone();
-        let mut simulation =
-            Simulation::new(&federation, protocol, weights, SEED, Round(0), &START, &[]);
-        while run.round.0 < ROUNDS {
+        let mut run = Run::new(&federation, protocol);
+        let mut simulation = run.replay();
+        while run.round().0 < ROUNDS {
             let dies = network.draws.uniform() < 0.3;
             let patience = dies.then(|| network.draws.index(12));
             let mut mortal = Mortal { network: &mut network, left: patience };
-            let mut live = run.server(&mut mortal, &federation, protocol, settings);
-            let until = Round(run.round.0 + 1);
-            match live.advance(until, watched(run.round)) {
+            let mut live = run.server(&mut mortal, settings);
+            let until = Round(run.round().0 + 1);
+            match live.advance(until, watched(run.round())) {
                 Ok(()) => {
-                    simulation.advance(until, watched(run.round)).unwrap();
+                    simulation.advance(until, watched(run.round())).unwrap();
                     // A new server does not know the consensus of a round that it did not close.
-                    let same = left(&live).into_iter().zip(left(&simulation));
+                    let same = left(live.state()).into_iter().zip(left(simulation.state()));
                     for (mut live, simulation) in same {
-                        if !watched(run.round) {
+                        if !watched(run.round()) {
                             live.consensus = simulation.consensus;
                         }
                         assert_eq!(live, simulation, "schedule {schedule}, {until:?}");
@@ -166,6 +116,9 @@ fn answers_in_the_end_give_the_bits_of_the_simulation() {
     let reasons: Vec<&str> = refusals.keys().copied().collect();
     let expected = [
         "duplicate",
+        "kept length",
+        "kept not finite",
+        "kept too large",
         "not asked",
         "not finite",
         "other round",
@@ -177,36 +130,13 @@ fn answers_in_the_end_give_the_bits_of_the_simulation() {
     assert!(refusals.values().all(|&count| count > 100), "{refusals:?}");
 }
 
-/// A network under a server that dies after so many arrivals.
-struct Mortal<'n, 'f> {
-    network: &'n mut Network<'f>,
-    left: Option<usize>,
-}
-
-impl Transport for Mortal<'_, '_> {
-    fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
-        self.network.ask(order)
-    }
-
-    fn next(&mut self) -> Result<Arrival, TransportError> {
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(1).ok_or(TransportError::Interrupted)?;
-        }
-        self.network.next()
-    }
-
-    fn refused(&mut self, sender: Sender, reason: &Refusal) {
-        self.network.refused(sender, reason);
-    }
-}
-
 /// With absences: a round is closed exactly where its cohort is complete or enough have answered,
 /// the recorded cohort is who answered, and a replay of it comes to the same bits.
 #[test]
 fn absences_are_recorded_and_replayed() {
     let federation = federation();
-    let (mut short, mut stopped) = (0, 0);
-    for schedule in 0..5000 {
+    let (mut short, mut stopped, mut idle) = (0, 0, 0);
+    for schedule in 0..SCHEDULES {
         let protocol = any_protocol(schedule);
         let settings = Settings {
             minimum: 1 + schedule as usize / 3 % 3,
@@ -214,20 +144,20 @@ fn absences_are_recorded_and_replayed() {
         };
         let mut network =
             Network::new(&federation, protocol, weather(schedule, None), None, schedule);
-        let sampler = CohortSampler::new(&protocol, federation.weights.clone());
-        let mut run = Run::new();
+        let sampler = CohortSampler::new(&protocol, federation.weights().clone());
+        let mut run = Run::new(&federation, protocol);
         let mut ends = Vec::new();
         let mut tries = 0;
-        while run.round.0 < ROUNDS && tries < 30 {
+        while run.round().0 < ROUNDS && tries < 30 {
             tries += 1;
-            let round = run.round;
-            let mut live = run.server(&mut network, &federation, protocol, settings);
+            let (round, before) = (run.round(), run.state.clone());
+            let mut live = run.server(&mut network, settings);
             let closed = live.advance(Round(round.0 + 1), watched(round));
             if closed.is_ok() {
                 run.checkpoint(&mut live);
-                ends = left(&live);
+                ends = left(live.state());
             } else {
-                assert_eq!(left(&live).len(), REPETITIONS);
+                assert!(live.state().same_bits(&before));
                 assert_eq!(live.take_cohorts(), []);
             }
             drop(live);
@@ -253,6 +183,10 @@ fn absences_are_recorded_and_replayed() {
                         short += 1;
                         check_shared(cohort, &drawn, &missing);
                     }
+                    let members = recorded.map_or(&drawn.members, |cohort| &cohort.members);
+                    let place = repetition as usize;
+                    let (old, new) = (&before.repetitions[place], &run.state.repetitions[place]);
+                    idle += check_kept(old, new, members);
                     let seen = ends[repetition as usize].consensus.is_some();
                     assert_eq!(watched(round) && came.len() < CLIENTS, !seen);
                 }
@@ -268,14 +202,31 @@ fn absences_are_recorded_and_replayed() {
                 other => panic!("schedule {schedule}: {other:?}"),
             }
         }
-        let mut replay = run.replay(&federation, protocol);
-        replay.advance(run.round, false).unwrap();
-        let theta = |all: Vec<Left>| all.into_iter().map(|left| left.theta).collect::<Vec<_>>();
-        if run.round.0 > 0 {
-            assert_eq!(theta(ends), theta(left(&replay)), "schedule {schedule}");
-        }
+        let mut replay = run.replay();
+        replay.advance(run.round(), false).unwrap();
+        assert!(run.state.same_bits(replay.state()), "schedule {schedule}");
     }
     assert!(short > 1000 && stopped > 1000, "{short} {stopped}");
+    assert!(idle > 1000, "{idle}");
+}
+
+/// Who is not in the cohort keeps what it kept, and what is sent to all is the average of what they
+/// keep. Returns how many kept something over a round in which they had no part.
+fn check_kept(before: &Repetition, after: &Repetition, members: &[ClientId]) -> usize {
+    let mut idle = 0;
+    let mut average = after.broadcast()[DIM..].to_vec();
+    for (client, weight) in (0..).map(ClientId).zip(federation().weights().iter()) {
+        let (old, new) = (before.kept_by(client), after.kept_by(client));
+        match members.contains(&client) {
+            // Nobody's gradients are the same twice.
+            true => assert!(new.is_empty() || old != new),
+            false => assert_eq!(old, new),
+        }
+        idle += usize::from(!members.contains(&client) && new.iter().any(|kept| *kept != 0.0));
+        average.iter_mut().zip(new).for_each(|(average, kept)| *average -= weight * kept);
+    }
+    assert!(average.iter().all(|rest| rest.abs() < 1e-13), "{average:?}");
+    idle
 }
 
 /// The coefficients of the present are in their old proportion and have the old sum.
@@ -298,20 +249,21 @@ fn first_arrivals_make_the_cohort() {
     let federation = federation();
     let size = 3;
     let (mut refusals, mut sizes) = (0, [0; 2]);
-    for schedule in 0..2000 {
+    for schedule in 0..3000 {
         let correct = schedule % 2 == 0;
         let scheme = Scheme::FirstArrivals { cohort: size, correct };
-        let protocol = protocol(scheme, Aggregate::Deltas);
+        let usual = protocol(scheme, Aggregate::Deltas);
+        let protocol = if schedule < 2000 { usual } else { guest(schedule, usual) };
         let attempts = (schedule / 2 % 3) as u32;
         let well = (schedule % 5 != 0).then_some(attempts);
         let bad = weather(schedule, well);
         let settings = Settings { minimum: 2, attempts };
         let mut network = Network::new(&federation, protocol, bad, Some(size), schedule);
-        let mut run = Run::new();
+        let mut run = Run::new(&federation, protocol);
         let mut times = [[0.0; CLIENTS]; REPETITIONS];
         for _ in 0..20 {
-            let round = run.round;
-            let mut live = run.server(&mut network, &federation, protocol, settings);
+            let round = run.round();
+            let mut live = run.server(&mut network, settings);
             let closed = live.advance(Round(round.0 + 1), false);
             if closed.is_ok() {
                 run.checkpoint(&mut live);
@@ -335,27 +287,26 @@ fn first_arrivals_make_the_cohort() {
                         true => (times[repetition][place] + even) / (round.0 as f64 + 1.0),
                         false => even,
                     };
-                    let expected = federation.weights[place] / chance;
+                    let expected = federation.weights()[place] / chance;
                     assert!((coefficient - expected).abs() < 1e-14 * expected);
                     times[repetition][place] += 1.0;
                 }
             }
-            if run.round.0 == ROUNDS {
+            if run.round().0 == ROUNDS {
                 break;
             }
         }
         if well.is_some() {
-            assert_eq!(run.round, Round(ROUNDS));
+            assert_eq!(run.round(), Round(ROUNDS));
             // A deadline closes a round of which enough have come.
             for cohort in &run.cohorts {
                 assert!((2..=size).contains(&cohort.members.len()));
                 sizes[cohort.members.len() - 2] += 1;
             }
         }
-        let mut replay = run.replay(&federation, protocol);
-        replay.advance(run.round, false).unwrap();
-        let thetas: Vec<f64> = replay.repetitions().flat_map(|r| r.theta.clone()).collect();
-        assert_eq!(run.thetas, thetas);
+        let mut replay = run.replay();
+        replay.advance(run.round(), false).unwrap();
+        assert!(run.state.same_bits(replay.state()), "schedule {schedule}");
         refusals += network.refusals.get("late").copied().unwrap_or(0);
     }
     assert!(refusals > 100, "{refusals}");

@@ -1,24 +1,24 @@
 //! Live rounds whose every message is written down.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::protocol::{LocalRule, Protocol, Round, Scheme, StepSize};
 use fedback_core::stream::Seed;
-use fedback_engine::backend::Backend;
+use fedback_engine::backend::{Backend, Course};
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::live::{
     Arrival, Assignment, Live, LiveOrder, Sender, Settings, Transport, TransportError,
 };
-use fedback_engine::repetition::Standing;
-use fedback_engine::server::Refusal;
+use fedback_engine::server::{Refusal, Update};
 
 /// A transport that plays a list of arrivals and notes what it was asked.
 #[derive(Default)]
 struct Script {
     arrivals: VecDeque<Arrival>,
     asked: Vec<(bool, Vec<(u32, u64)>)>,
+    /// What was broadcast and what those who were asked keep, order after order.
+    sent: Vec<(Vec<f64>, Vec<f64>)>,
     refusals: Vec<Refusal>,
 }
 
@@ -26,6 +26,7 @@ impl Transport for Script {
     fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
         let pair = |at: &Assignment| (at.client.0, at.repetition);
         self.asked.push((order.again, order.asked.iter().map(pair).collect()));
+        self.sent.push((order.broadcasts.to_vec(), order.kept.to_vec()));
         Ok(())
     }
 
@@ -39,15 +40,7 @@ impl Transport for Script {
 }
 
 fn protocol() -> Protocol {
-    Protocol {
-        scheme: Scheme::Full,
-        local_steps: 1,
-        batch: 1,
-        step_size: StepSize::Constant(0.1),
-        deploy: Deploy::Step,
-        aggregate: Aggregate::Deltas,
-        scale_objectives: false,
-    }
+    Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1))
 }
 
 /// One coordinate, one repetition a start.
@@ -58,15 +51,34 @@ fn live<'a>(
     starts: &[f64],
     settings: Settings,
 ) -> Live<&'a mut Script> {
+    live_by(protocol(), script, day, weights, starts, settings)
+}
+
+fn live_by<'a>(
+    protocol: Protocol,
+    script: &'a mut Script,
+    day: &[Arrival],
+    weights: &[f64],
+    starts: &[f64],
+    settings: Settings,
+) -> Live<&'a mut Script> {
     script.arrivals = day.iter().cloned().collect();
-    let weights: Arc<[f64]> = weights.into();
-    let standing = Standing { round: Round(0), thetas: starts, failed: &[] };
-    Live::new(script, protocol(), (weights, 1), Seed(1), standing, settings)
+    let repetitions = starts.len() as u64;
+    let mut course = Course::new(protocol, weights.into(), Seed(1), &[0.0], repetitions);
+    for (repetition, start) in course.state.repetitions.iter_mut().zip(starts) {
+        repetition.server[0] = *start;
+    }
+    Live::new(script, course, settings)
 }
 
 fn update(client: u32, repetition: u64, delta: f64) -> Arrival {
-    let sender = Sender { round: Round(0), repetition, client: ClientId(client) };
-    Arrival::Update { sender, delta: vec![delta] }
+    update_of(Round(0), client, repetition, &[delta], &[])
+}
+
+fn update_of(round: Round, client: u32, repetition: u64, delta: &[f64], kept: &[f64]) -> Arrival {
+    let sender = Sender { round, repetition, client: ClientId(client) };
+    let update = Update { delta: delta.to_vec(), kept: kept.to_vec() };
+    Arrival::Update { sender, update }
 }
 
 fn absent(client: u32) -> Arrival {
@@ -74,7 +86,7 @@ fn absent(client: u32) -> Arrival {
 }
 
 fn thetas(live: &impl Backend) -> Vec<f64> {
-    live.repetitions().map(|repetition| repetition.theta[0]).collect()
+    live.state().repetitions.iter().map(|repetition| repetition.theta()[0]).collect()
 }
 
 #[test]
@@ -98,7 +110,7 @@ fn the_message_says_who_is_missing_and_why() {
          of the update is not a finite number), client 3 (its site is gone), client 4"
     );
     // Nothing happened: not even in repetition 1, which had enough.
-    assert_eq!((live.round(), thetas(&live)), (Round(0), vec![0.5, 0.5]));
+    assert_eq!((live.state().round, thetas(&live)), (Round(0), vec![0.5, 0.5]));
     let error = live.advance(Round(1), false).unwrap_err();
     assert_eq!(error.to_string(), "the line is dead");
     drop(live);
@@ -114,7 +126,7 @@ fn the_weight_of_the_absent_is_shared() {
     let mut live = live(&mut script, &day, &weights, &[10.0], Settings::default());
     live.advance(Round(1), true).unwrap();
     assert_eq!(thetas(&live), [10.0 - 4.0 + 1.0]);
-    assert_eq!(live.repetitions().next().unwrap().consensus, None);
+    assert_eq!(live.state().repetitions[0].consensus, None);
     let cohort = RecordedCohort {
         repetition: 0,
         round: Round(0),
@@ -146,7 +158,7 @@ fn a_late_or_corrected_update_counts() {
     live.advance(Round(1), true).unwrap();
     assert_eq!((thetas(&live), live.take_cohorts()), (vec![3.0], vec![]));
     // Σ p_i (δ_i − 3)² = 1.
-    assert_eq!(live.repetitions().next().unwrap().consensus, Some(1.0));
+    assert_eq!(live.state().repetitions[0].consensus, Some(1.0));
     drop(live);
     let large = Refusal::TooLarge { coordinate: 0, value: -1e101, largest: 1e100 };
     assert_eq!(script.refusals, [Refusal::NotFinite(0), large]);
@@ -180,10 +192,7 @@ fn the_weightless_cannot_stand_for_others() {
 #[test]
 fn a_failed_repetition_stops_alone() {
     let mut script = Script::default();
-    let later = |client, repetition, delta| {
-        let sender = Sender { round: Round(1), repetition, client: ClientId(client) };
-        Arrival::Update { sender, delta: vec![delta] }
-    };
+    let later = |client, repetition, delta| update_of(Round(1), client, repetition, &[delta], &[]);
     let day = [
         update(0, 0, 1.0),
         update(1, 0, 1.0),
@@ -197,9 +206,86 @@ fn a_failed_repetition_stops_alone() {
     let mut live = live(&mut script, &day, &[0.5, 0.5], &starts, Settings::default());
     live.advance(Round(2), false).unwrap();
     assert_eq!(thetas(&live), [2.0, 1e308]);
-    let failed: Vec<_> = live.repetitions().map(|repetition| repetition.failed).collect();
+    let failed: Vec<_> = live.state().repetitions.iter().map(|r| r.failed).collect();
     assert_eq!(failed, [None, Some(Round(1))]);
     drop(live);
     assert_eq!(script.asked[1], (false, vec![(0, 0), (1, 0)]));
     assert_eq!(script.refusals, [Refusal::NoRoundOpen]);
+}
+
+fn scaffold() -> Protocol {
+    Protocol { local: LocalRule::Scaffold, ..protocol() }
+}
+
+/// What clients keep travels with orders and updates. Client 1 answers nonsense and then nothing: it
+/// keeps the zero that it had, c counts the other with its weight alone, and θ with all of it.
+#[test]
+fn what_clients_keep_travels() {
+    let mut script = Script::default();
+    let now = |client, delta: f64, kept: &[f64]| update_of(Round(0), client, 0, &[delta], kept);
+    let later = |client, delta: f64, kept| update_of(Round(1), client, 0, &[delta], &[kept]);
+    let day = [
+        now(0, 1.0, &[]),
+        now(1, -3.0, &[4.0, 1.0]),
+        now(0, 1.0, &[f64::NAN]),
+        now(1, -3.0, &[f64::NEG_INFINITY]),
+        now(0, 1.0, &[2.0]),
+        absent(1),
+        later(1, 0.5, 6.0),
+        later(0, 0.25, 2.5),
+    ];
+    let settings = Settings { minimum: 1, attempts: 0 };
+    let mut live = live_by(scaffold(), &mut script, &day, &[0.5, 0.5], &[0.0], settings);
+    live.advance(Round(1), false).unwrap();
+    let repetition = &live.state().repetitions[0];
+    assert_eq!((&repetition.server, &repetition.kept), (&vec![1.0, 1.0], &vec![2.0, 0.0]));
+    assert_eq!(repetition.changed().collect::<Vec<_>>(), [0]);
+    live.advance(Round(2), false).unwrap();
+    let repetition = &live.state().repetitions[0];
+    assert_eq!((&repetition.server, &repetition.kept), (&vec![1.375, 4.25], &vec![2.5, 6.0]));
+    drop(live);
+    assert_eq!(script.sent, [(vec![0.0, 0.0], vec![0.0, 0.0]), (vec![1.0, 1.0], vec![2.0, 0.0])]);
+    let length = |found| Refusal::KeptLength { found, expected: 1 };
+    let not_finite = Refusal::KeptNotFinite(0);
+    assert_eq!(script.refusals, [length(0), length(2), not_finite.clone(), not_finite]);
+}
+
+/// Orders name a client once for every repetition, and what it keeps stands beside: sorted by client,
+/// as they are asked.
+#[test]
+fn what_clients_keep_is_in_the_order_of_those_asked() {
+    let mut script = Script::default();
+    let mut day = Vec::new();
+    for (client, repetition, kept) in [(0, 0, 1.0), (1, 0, 2.0), (0, 1, 3.0), (1, 1, 4.0)] {
+        day.push(update_of(Round(0), client, repetition, &[0.0], &[kept]));
+    }
+    let settings = Settings { minimum: 2, attempts: 0 };
+    let mut live = live_by(scaffold(), &mut script, &day, &[0.5, 0.5], &[0.0, 7.0], settings);
+    live.advance(Round(1), false).unwrap();
+    live.advance(Round(2), false).unwrap_err();
+    drop(live);
+    assert_eq!(script.asked[1], (false, vec![(0, 0), (0, 1), (1, 0), (1, 1)]));
+    assert_eq!(script.sent[1], (vec![0.0, 1.5, 7.0, 3.5], vec![1.0, 3.0, 2.0, 4.0]));
+}
+
+/// The reason is named where too few are left; and where the rule keeps nothing, nothing is taken.
+#[test]
+fn what_is_kept_wrongly_is_a_reason() {
+    let mut script = Script::default();
+    let settings = Settings { minimum: 1, attempts: 0 };
+    let day = [update_of(Round(0), 0, 0, &[1.0], &[f64::NAN]), absent(1), Arrival::Deadline];
+    let mut strict = live_by(scaffold(), &mut script, &day, &[0.5, 0.5], &[0.0], settings);
+    assert_eq!(
+        strict.advance(Round(1), false).unwrap_err().to_string(),
+        "repetition 0: 0 of 2 answered, at least 1 must; missing: client 0 (number 0 of what the \
+         client keeps is not a finite number), client 1 (its site is gone)"
+    );
+    drop(strict);
+    let day = [update_of(Round(0), 0, 0, &[1.0], &[2.0]), absent(1), Arrival::Deadline];
+    let mut usual = live(&mut script, &day, &[0.5, 0.5], &[0.0], settings);
+    assert_eq!(
+        usual.advance(Round(1), false).unwrap_err().to_string(),
+        "repetition 0: 0 of 2 answered, at least 1 must; missing: client 0 (the update has 1 numbers \
+         that the client keeps, needed are 0), client 1 (its site is gone)"
+    );
 }

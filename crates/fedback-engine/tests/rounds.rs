@@ -6,26 +6,25 @@ use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
 use fedback_core::normal::ziggurat;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Batch, Deploy, Protocol, Round, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
+use fedback_core::state::{Repetition, State};
 use fedback_core::stream::{Purpose, Seed, Streams};
-use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
-use fedback_engine::backend::Backend;
+use fedback_engine::backend::{Backend, Course};
 use fedback_engine::cohort::{Cohort, CohortSampler};
-use fedback_engine::server::{Refusal, RoundError, Server, fold};
+use fedback_engine::fold::{Done, Folding, fold};
+use fedback_engine::server::{Refusal, RoundError, Server, Update};
 use fedback_engine::simulate::Simulation;
+use fedback_engine::work::{Order, Scratch, Task, Work, step_sizes};
 
 fn gaussian(dim: usize, response: Shift) -> Federation {
-    Federation {
-        weights: vec![0.5, 0.3, 0.2].into(),
-        base: Base::Gaussian(Gaussian {
-            dim,
-            mean: (0..3 * dim).map(|k| 1.0 + k as f64).collect(),
-            noise: 0.7,
-        }),
-        response,
-        loss: Loss::Mean,
-    }
+    noisy(0.7, dim, response)
+}
+
+fn noisy(noise: f64, dim: usize, response: Shift) -> Federation {
+    let mean = (0..3 * dim).map(|k| 1.0 + k as f64).collect();
+    let base = Base::Gaussian(Gaussian { dim, mean, noise });
+    Federation::new([0.5, 0.3, 0.2], base, response, Loss::Mean).unwrap()
 }
 
 fn table(loss: Loss) -> Federation {
@@ -42,24 +41,18 @@ fn table(loss: Loss) -> Federation {
         partition: Partition::Equal(3),
         by_class: true,
     };
-    Federation {
-        weights: vec![0.5, 0.3, 0.2].into(),
-        base: Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
-        response: best_response(&Sensitivity::Scalar(vec![0.5, 1.0, -0.3]), &[1], 3),
+    Federation::new(
+        vec![0.5, 0.3, 0.2],
+        Base::Table(Table::new(raw, &how, Seed(0)).unwrap()),
+        best_response(&Sensitivity::Scalar(vec![0.5, 1.0, -0.3]), &[1], 3),
         loss,
-    }
+    )
+    .unwrap()
 }
 
 fn protocol(scheme: Scheme) -> Protocol {
-    Protocol {
-        scheme,
-        local_steps: 3,
-        batch: 2,
-        step_size: StepSize::Decaying { beta: 2.0, gamma: 10.0 },
-        deploy: Deploy::Step,
-        aggregate: Aggregate::Deltas,
-        scale_objectives: false,
-    }
+    let usual = Protocol::p_fedavg(scheme, 3, StepSize::Decaying { beta: 2.0, gamma: 10.0 });
+    Protocol { batch: Batch::Sampled(2), ..usual }
 }
 
 fn update(
@@ -82,16 +75,11 @@ fn update_in(
 ) -> Vec<f64> {
     let mut sizes = Vec::new();
     step_sizes(protocol, round, &mut sizes);
-    let order = Order {
-        step_sizes: &sizes,
-        batch: protocol.batch,
-        deploy: protocol.deploy,
-        scale_objectives: protocol.scale_objectives,
-    };
+    let order = Order { protocol, step_sizes: &sizes };
     let streams = Streams::new(Seed(9), 4, round.0, Purpose::Data);
-    let task = Task { streams, theta, clients: &[ClientId(client)] };
+    let task = Task { streams, broadcast: theta, clients: &[ClientId(client)] };
     let mut delta = vec![0.0; theta.len()];
-    federation.work(&order, &[task], &mut delta, scratch).unwrap();
+    federation.work(&order, &[task], &mut delta, &mut [], scratch).unwrap();
     delta
 }
 
@@ -112,9 +100,7 @@ fn scratch_remembers_nothing() {
 /// Without noise a local round is plain arithmetic: mean 2, ε = 0.5, θ = 4, steps 0.5 and 0.25.
 #[test]
 fn a_round_by_hand() {
-    let mut federation = gaussian(1, location(&Sensitivity::Scalar(vec![0.5; 3]), 1, false));
-    let Base::Gaussian(base) = &mut federation.base else { unreachable!() };
-    base.noise = 0.0;
+    let federation = noisy(0.0, 1, location(&Sensitivity::Scalar(vec![0.5; 3]), 1, false));
     let mut protocol = protocol(Scheme::Full);
     protocol.local_steps = 2;
     protocol.step_size = StepSize::Decaying { beta: 1.0, gamma: 2.0 };
@@ -167,10 +153,10 @@ fn draws_follow_the_stream() {
 fn table_gradients_match_differences() {
     for (loss, l2) in [(Loss::Logistic { l2: 0.3 }, 0.3), (Loss::Squared { l2: 0.1 }, 0.1)] {
         let federation = table(loss);
-        let Base::Table(rows) = &federation.base else { unreachable!() };
+        let Base::Table(rows) = federation.base() else { unreachable!() };
         let mut protocol = protocol(Scheme::Full);
         protocol.local_steps = 1;
-        protocol.batch = 4;
+        protocol.batch = Batch::Sampled(4);
         protocol.step_size = StepSize::Constant(1.0);
         let theta = [0.4, -0.9, 0.2];
         let delta = update(&federation, &protocol, Round(5), 1, &theta);
@@ -211,32 +197,28 @@ fn simulate(
 ) -> Vec<u64> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let dim = federation.dim();
-        let mut thetas = vec![0.25; repetitions * dim];
-        let mut round = Round(0);
-        let mut consensus = Vec::new();
+        let (weights, start) = (federation.weights().clone(), vec![0.25; federation.dim()]);
+        let mut course = Course::new(protocol, weights, Seed(9), &start, repetitions as u64);
         for &stop in stops {
             // A new simulation from the last state, as after a resume.
-            let weights: Arc<[f64]> = federation.weights.clone();
-            let mut simulation =
-                Simulation::new(federation, protocol, weights, Seed(9), round, &thetas, &[]);
+            let mut simulation = Simulation::new(federation, course.clone());
             simulation.advance(Round(stop), true).unwrap();
-            round = simulation.round();
-            thetas = simulation.repetitions().flat_map(|r| r.theta.clone()).collect();
-            consensus = simulation.repetitions().map(|r| r.consensus.unwrap()).collect();
+            course.state = simulation.state().clone();
         }
-        thetas.iter().chain(&consensus).map(|v| v.to_bits()).collect()
+        let consensus = course.state.repetitions.iter().map(|r| r.consensus.unwrap());
+        course.state.servers().chain(consensus).map(f64::to_bits).collect()
     })
 }
 
 #[test]
 fn bits_do_not_depend_on_threads_or_resumes() {
-    let wide = Federation {
-        weights: vec![1.0 / 3000.0; 3000].into(),
-        base: Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0; 6000], noise: 1.0 }),
-        response: location(&Sensitivity::Scalar(vec![0.3; 3000]), 2, false),
-        loss: Loss::Mean,
-    };
+    let wide = Federation::new(
+        vec![1.0 / 3000.0; 3000],
+        Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0; 6000], noise: 1.0 }),
+        location(&Sensitivity::Scalar(vec![0.3; 3000]), 2, false),
+        Loss::Mean,
+    )
+    .unwrap();
     for scheme in [
         Scheme::Full,
         Scheme::WithReplacement { cohort: 2 },
@@ -259,53 +241,59 @@ fn server_and_simulation_agree() {
     let federation = table(Loss::Logistic { l2: 0.1 });
     for scheme in [Scheme::Full, Scheme::WithReplacement { cohort: 4 }] {
         let protocol = protocol(scheme);
-        let weights: Arc<[f64]> = federation.weights.clone();
-        let sampler = Arc::new(CohortSampler::new(&protocol, weights.clone()));
-        let mut server = Server::new(protocol, sampler, (Seed(9), 4), Round(0), vec![0.0; 3]);
-        for _ in 0..4 {
-            let mut members = server.open(false).unwrap().to_vec();
+        let course = Course::new(protocol, federation.weights().clone(), Seed(9), &[0.0; 3], 5);
+        let mut server = Server::new(protocol, course.sampler.clone(), Seed(9));
+        let mut repetition = course.state.repetitions[4].clone();
+        for round in (0..4).map(Round) {
+            let mut members = server.open(&repetition, round, false).unwrap().to_vec();
             members.reverse();
             for member in members {
-                let delta =
-                    update(&federation, &protocol, server.round(), member.0, server.theta());
-                server.accept(server.round(), member, &delta).unwrap();
+                let delta = update(&federation, &protocol, round, member.0, repetition.theta());
+                let update = Update { delta, kept: vec![] };
+                server.accept(&repetition, round, member, update).unwrap();
             }
-            assert_eq!(server.close(1), Ok(None));
+            assert_eq!(server.close(&mut repetition, 1), Ok(None));
         }
-        let mut simulation =
-            Simulation::new(&federation, protocol, weights, Seed(9), Round(0), &[0.0; 15], &[]);
+        let mut simulation = Simulation::new(&federation, course);
         simulation.advance(Round(4), false).unwrap();
-        assert_eq!(simulation.repetitions().nth(4).unwrap().theta, server.theta());
+        assert_eq!(simulation.state().repetitions[4].theta(), repetition.theta());
     }
 }
 
 #[test]
 fn server_refuses_what_is_wrong() {
     let protocol = protocol(Scheme::Full);
-    let sampler = Arc::new(CohortSampler::new(&protocol, vec![0.5, 0.5].into()));
-    let mut server = Server::new(protocol, sampler, (Seed(1), 0), Round(3), vec![1.0, 2.0]);
+    let sampler = Arc::new(CohortSampler::new(&protocol, [0.5, 0.5].into()));
+    let mut server = Server::new(protocol, sampler, Seed(1));
+    let mut repetition = State::beginning(&protocol, 2, &[1.0, 2.0], 1).repetitions.remove(0);
     let (zero, one) = (ClientId(0), ClientId(1));
-    assert_eq!(server.accept(Round(3), zero, &[0.0; 2]), Err(Refusal::NoRoundOpen));
-    assert_eq!(server.close(1), Err(RoundError::NoRoundOpen));
-    server.open(false).unwrap();
-    assert_eq!(server.open(false).unwrap_err(), RoundError::StillOpen(3));
+    let open = |server: &mut Server, at: &Repetition| server.open(at, Round(3), false).map(drop);
+    let accept = |server: &mut Server, at: &Repetition, round, client, delta: &[f64]| {
+        server.accept(at, Round(round), client, Update { delta: delta.to_vec(), kept: vec![] })
+    };
+    let at = &repetition.clone();
+    assert_eq!(accept(&mut server, at, 3, zero, &[0.0; 2]), Err(Refusal::NoRoundOpen));
+    assert_eq!(server.close(&mut repetition, 1), Err(RoundError::NoRoundOpen));
+    open(&mut server, at).unwrap();
+    assert_eq!(open(&mut server, at), Err(RoundError::StillOpen(3)));
     let stale = Refusal::OtherRound { found: 2, open: 3 };
-    assert_eq!(server.accept(Round(2), zero, &[0.0; 2]), Err(stale));
-    assert_eq!(server.accept(Round(3), ClientId(2), &[0.0; 2]), Err(Refusal::NotAsked(2)));
+    assert_eq!(accept(&mut server, at, 2, zero, &[0.0; 2]), Err(stale));
+    assert_eq!(accept(&mut server, at, 3, ClientId(2), &[0.0; 2]), Err(Refusal::NotAsked(2)));
     let length = Refusal::WrongLength { found: 1, expected: 2 };
-    assert_eq!(server.accept(Round(3), zero, &[0.0]), Err(length));
-    assert_eq!(server.accept(Round(3), zero, &[0.0, f64::NAN]), Err(Refusal::NotFinite(1)));
-    server.accept(Round(3), zero, &[1.0, 0.0]).unwrap();
-    assert_eq!(server.accept(Round(3), zero, &[1.0, 0.0]), Err(Refusal::Duplicate(0)));
+    assert_eq!(accept(&mut server, at, 3, zero, &[0.0]), Err(length));
+    assert_eq!(accept(&mut server, at, 3, zero, &[0.0, f64::NAN]), Err(Refusal::NotFinite(1)));
+    accept(&mut server, at, 3, zero, &[1.0, 0.0]).unwrap();
+    assert_eq!(accept(&mut server, at, 3, zero, &[1.0, 0.0]), Err(Refusal::Duplicate(0)));
     let missing = RoundError::Missing { missing: vec![one], present: 1 };
-    assert_eq!(server.close(2), Err(missing));
+    assert_eq!(server.close(&mut repetition, 2), Err(missing));
     let value = -3.1e100;
     let large = Refusal::TooLarge { coordinate: 1, value, largest: 1e100 * 3.0 };
-    assert_eq!(server.accept(Round(3), one, &[2.9e100, value]), Err(large));
-    server.accept(Round(3), one, &[0.0, -4.0]).unwrap();
-    assert_eq!(server.close(2), Ok(None));
-    assert_eq!(server.round(), Round(4));
-    assert_eq!(server.theta(), [1.5, 0.0]);
+    assert_eq!(accept(&mut server, at, 3, one, &[2.9e100, value]), Err(large));
+    accept(&mut server, at, 3, one, &[0.0, -4.0]).unwrap();
+    assert_eq!(repetition, *at, "nothing has changed before the round is closed");
+    assert_eq!(server.close(&mut repetition, 2), Ok(None));
+    assert_eq!(accept(&mut server, at, 3, one, &[0.0, -4.0]), Err(Refusal::NoRoundOpen));
+    assert_eq!(repetition.theta(), [1.5, 0.0]);
 }
 
 #[test]
@@ -313,30 +301,33 @@ fn iterates_rescale_theta_where_coefficients_do_not_sum_to_one() {
     let mut cohort = Cohort::default();
     cohort.members = vec![ClientId(0), ClientId(2)];
     cohort.coefficients = vec![0.75, 0.75];
-    let (mut iterates, mut deltas) = ([10.0], [10.0]);
-    fold(&mut iterates, &cohort, &[1.0, 3.0], Aggregate::Iterates);
-    fold(&mut deltas, &cohort, &[1.0, 3.0], Aggregate::Deltas);
-    assert_eq!((iterates, deltas), ([18.0], [13.0]));
+    let folded = |aggregate| {
+        let protocol = Protocol { aggregate, ..protocol(Scheme::Full) };
+        let mut at = State::beginning(&protocol, 3, &[10.0], 1).repetitions.remove(0);
+        let done = Done { cohort: &cohort, deltas: &[1.0, 3.0], kept: &[] };
+        fold(&protocol, &[0.5, 0.3, 0.2], Round(0), &mut at, done, &mut Folding::default());
+        at.theta()[0]
+    };
+    assert_eq!((folded(Aggregate::Iterates), folded(Aggregate::Deltas)), (18.0, 13.0));
 }
 
 #[test]
 fn a_failed_repetition_stops_alone() {
-    let mut federation = gaussian(1, Shift::None);
-    let Base::Gaussian(base) = &mut federation.base else { unreachable!() };
-    base.noise = 0.0;
+    let federation = noisy(0.0, 1, Shift::None);
     let mut protocol = protocol(Scheme::Full);
     protocol.step_size = StepSize::Constant(3.0);
-    let weights: Arc<[f64]> = federation.weights.clone();
+    let mut course = Course::new(protocol, federation.weights().clone(), Seed(1), &[1.0], 3);
     // Only a repetition started away from every client's mean can blow up: here all do, and the
     // last one is told to have failed before.
-    let start = [1.0, 1e300, 5.0];
-    let failed = [(2, Round(1))];
-    let mut simulation =
-        Simulation::new(&federation, protocol, weights, Seed(1), Round(0), &start, &failed);
+    course.state.repetitions[1].server = vec![1e300];
+    course.state.repetitions[2].server = vec![5.0];
+    course.state.repetitions[2].failed = Some(Round(1));
+    let mut simulation = Simulation::new(&federation, course);
     simulation.advance(Round(20), true).unwrap();
-    let ends: Vec<_> = simulation.repetitions().map(|r| r.failed).collect();
+    let repetitions = &simulation.state().repetitions;
+    let ends: Vec<_> = repetitions.iter().map(|r| r.failed).collect();
     assert_eq!((ends[0], ends[2]), (None, Some(Round(1))));
     assert!(ends[1].is_some_and(|round| round.0 > 1));
-    assert!(simulation.repetitions().all(|r| r.theta[0].is_finite()));
-    assert_eq!(simulation.repetitions().nth(2).unwrap().theta, [5.0]);
+    assert!(repetitions.iter().all(|r| r.theta()[0].is_finite()));
+    assert_eq!(repetitions[2].theta(), [5.0]);
 }

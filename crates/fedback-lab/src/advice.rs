@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use fedback_core::protocol::{Aggregate, Scheme, Step, StepSize};
 use fedback_theory::bounds::Bound;
 use fedback_theory::constants::Constants;
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::planner::{self, Found, Prices, Proposal, Task};
 use fedback_theory::stable::{Stability, stable_points};
 use toml::Value;
@@ -20,9 +21,7 @@ use crate::bounds::{Cost, Guarantees, Overrides};
 use crate::error::Error;
 use crate::event::Sink;
 use crate::plan::{Outline, Plan};
-use crate::spec::{
-    Algorithm, Count, Document, PFedAvg, Positive, SchemeName, StepSize as SpecStep,
-};
+use crate::spec::{Count, Document, Positive, RoundKeys, SchemeName, StepSize as SpecStep};
 
 pub use answer::scheme_label;
 pub use question::{Question, latency};
@@ -95,6 +94,7 @@ impl Advice {
         stop: &AtomicBool,
     ) -> Result<Self, Error> {
         refuse_first_arrivals(plan)?;
+        let protocol = plan.p_fedavg()?;
         let exact = plan.federation.is_affine();
         let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
         let target = safety * question.accuracy;
@@ -129,7 +129,7 @@ impl Advice {
             });
             return Ok(advice);
         };
-        let ready = advice.ready(plan, point, margin)?;
+        let ready = advice.ready(plan, &protocol, point, margin)?;
         advice.start_distance_sq = Some(square_distance(&plan.start, point));
         let Found { best, alternatives, cut } =
             planner::search(&ready.task, &ready.question, &mut |share| progress(0.6 * share));
@@ -153,13 +153,20 @@ impl Advice {
         advice.noise_limited_local_steps =
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
         let planned = planned(plan, &best, point)?;
-        advice.paper = Some(theorem(&planned, &advice.question, &best));
+        let protocol = planned.p_fedavg()?;
+        advice.paper = Some(theorem(&planned, &protocol, &advice.question, &best));
         advice.verified = Some(verify::verify(&planned, best.watched, &advice, listener, stop)?);
         Ok(advice)
     }
 
-    fn ready<'a>(&self, plan: &'a Plan, point: &'a [f64], margin: f64) -> Result<Ready<'a>, Error> {
-        let (federation, protocol, start) = (&plan.federation, &plan.protocol, &plan.start);
+    fn ready<'a>(
+        &self,
+        plan: &'a Plan,
+        protocol: &'a PFedAvg,
+        point: &'a [f64],
+        margin: f64,
+    ) -> Result<Ready<'a>, Error> {
+        let (federation, start) = (&plan.federation, &plan.start);
         let derived = || {
             let constants = Constants::of(federation, protocol, start, Some(point));
             constants.smoothness.value
@@ -268,7 +275,7 @@ fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
 fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
     let mut planned = plan.clone();
     let outline: &mut Outline = &mut planned;
-    let Algorithm::PFedavg(algorithm) = &mut outline.spec.algorithm;
+    let algorithm = outline.spec.algorithm.rounds_mut();
     rewrite(algorithm, best);
     outline.protocol.scheme = best.scheme;
     outline.protocol.local_steps = best.local_steps;
@@ -280,7 +287,7 @@ fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
 }
 
 /// Writes a proposed setting into an algorithm's section.
-fn rewrite(algorithm: &mut PFedAvg, best: &Proposal) {
+fn rewrite(algorithm: &mut RoundKeys, best: &Proposal) {
     let (scheme, cohort) = scheme_and_cohort(best.scheme);
     algorithm.scheme = scheme;
     algorithm.cohort = cohort.map(|cohort| Count(cohort as u64));
@@ -309,14 +316,19 @@ pub fn scheme_and_cohort(scheme: Scheme) -> (SchemeName, Option<usize>) {
 }
 
 /// What the paper's theorem says that the planned E, K and scheme cost, under its own step sizes.
-fn theorem(planned: &Plan, question: &Question, best: &Proposal) -> (Option<Cost>, Option<Cost>) {
+fn theorem(
+    planned: &Plan,
+    protocol: &PFedAvg,
+    question: &Question,
+    best: &Proposal,
+) -> (Option<Cost>, Option<Cost>) {
     let overrides = Overrides {
         accuracy: Some(question.accuracy),
         communication_cost: Some(best.communication),
         smoothness: question.smoothness,
         ..Overrides::default()
     };
-    let found = Guarantees::of(planned, &overrides);
+    let found = Guarantees::of(planned, protocol, &overrides);
     let cost = |bound: &Bound| found.cost(bound);
     (cost(&found.bounds.printed), cost(&found.bounds.corrected))
 }

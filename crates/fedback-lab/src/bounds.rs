@@ -1,9 +1,11 @@
 //! The paper's guarantees for a plan: constants, bounds, the law of large t.
 
+use crate::error::Error;
 use fedback_core::protocol::{Scheme, StepSize};
 use fedback_theory::asymptotic::{LargeTime, large_time};
 use fedback_theory::bounds::{Bound, Bounds, Value};
 use fedback_theory::constants::{Constant, Constants};
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable;
 use serde_json::{Map, Value as Json, json};
 
@@ -85,9 +87,24 @@ pub struct Cost {
 }
 
 impl Guarantees {
-    /// The guarantees of a plan.
-    pub fn of(plan: &Plan, overrides: &Overrides) -> Self {
-        let (federation, protocol) = (&plan.federation, &plan.protocol);
+    /// The guarantees of a plan; refused where the theorems are not about it.
+    pub fn of_plan(plan: &Plan, overrides: &Overrides) -> Result<Self, Error> {
+        let protocol = plan.p_fedavg()?;
+        match protocol.scheme {
+            Scheme::FirstArrivals { .. } => Err(Error::input(
+                "algorithm.scheme",
+                "found \"first-arrivals\"; the theorems are about full, with-replacement and \
+                 without-replacement: cohorts drawn by chance, not by speed",
+            )),
+            Scheme::Full | Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => {
+                Ok(Guarantees::of(plan, &protocol, overrides))
+            }
+        }
+    }
+
+    /// The guarantees of a plan under a protocol that the theorems are about.
+    pub fn of(plan: &Plan, protocol: &PFedAvg, overrides: &Overrides) -> Self {
+        let federation = &plan.federation;
         let stable_point =
             plan.stable_point.clone().or_else(|| stable::stable_point(federation, &plan.start));
         let point = stable_point.as_deref();

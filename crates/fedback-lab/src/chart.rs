@@ -133,8 +133,10 @@ pub fn label_of(name: &str, set: &serde_json::Map<String, serde_json::Value>) ->
             serde_json::Value::Object(map) => {
                 map.iter().flat_map(|(key, value)| flat(key, value)).collect()
             }
-            // A scheme speaks for itself.
-            serde_json::Value::String(text) if short == "scheme" => vec![text.clone()],
+            // Schemes and kinds speak for themselves.
+            serde_json::Value::String(text) if matches!(short, "scheme" | "kind") => {
+                vec![text.clone()]
+            }
             serde_json::Value::String(text) => vec![format!("{short} {text}")],
             other => vec![format!("{short} {other}")],
         }

@@ -15,6 +15,7 @@ use fedback_theory::stable;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
 use crate::dynamics::{Dynamics, Speed};
+use crate::error::Error;
 use crate::plan::Plan;
 use trial::Trial;
 
@@ -56,11 +57,11 @@ fn away(plan: &Plan, dynamics: &Dynamics<'_>, certificate: &Certificate) -> Opti
 
 impl Check {
     /// Checks a plan; `stage` is told what is being done.
-    pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Self {
+    pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Result<Self, Error> {
         if plan.arrivals.is_some() {
             stage("looking who is first");
         }
-        let dynamics = Dynamics::of(plan);
+        let dynamics = Dynamics::of(plan)?;
         let (federation, protocol) = (dynamics.federation.as_ref(), &dynamics.protocol);
         let choice = dynamics.choice.as_ref();
         let rounds = plan.spec.rounds.0;
@@ -88,7 +89,7 @@ impl Check {
             reason = format!("{why}; were all clients equally fast it would be: {equal} ({words})");
             verdict = Verdict::Unknown;
         }
-        Check {
+        Ok(Check {
             speed: dynamics.speed.clone(),
             away: away(plan, &dynamics, &certificate),
             certificate,
@@ -97,7 +98,7 @@ impl Check {
             trial: tried,
             confidence: None,
             client_names: federation.client_names().map(<[String]>::to_vec),
-        }
+        })
     }
 
     /// The same check with the share of every verdict among resampled problems; of those of a large
@@ -106,17 +107,17 @@ impl Check {
         self,
         plan: &Plan,
         resamples: impl Iterator<Item = Federation> + Send,
-    ) -> Self {
-        let most = match &plan.federation.base {
+    ) -> Result<Self, Error> {
+        let most = match plan.federation.base() {
             Base::Table(table) if !plan.federation.is_affine() => {
                 (AFFORDABLE / table.len().max(1)).max(FEWEST)
             }
-            _ => usize::MAX,
+            Base::Table(_) | Base::Gaussian(_) => usize::MAX,
         };
-        let dynamics = Dynamics::of(plan);
+        let dynamics = Dynamics::of(plan)?;
         let (protocol, choice) = (&dynamics.protocol, dynamics.choice.as_ref());
-        let weights = &dynamics.federation.weights;
-        let resamples = resamples.map(|one| Federation { weights: weights.clone(), ..one });
+        let weights = dynamics.federation.weights();
+        let resamples = resamples.filter_map(|one| one.with_weights(weights.clone()).ok());
         // Shares of ones are counts, whose sum does not depend on the order.
         let judged = resamples.take(most).par_bridge();
         let verdicts = judged.filter_map(|one| confidence([one], protocol, choice, &plan.start));
@@ -128,7 +129,7 @@ impl Check {
             shares: sum.shares.map(|count| count / sum.resamples as f64),
             ..sum
         });
-        Check { confidence, ..self }
+        Ok(Check { confidence, ..self })
     }
 
     /// How a client is called.

@@ -4,9 +4,12 @@
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_core::stream::{Purpose, Streams};
-use fedback_engine::algorithm::WorkError;
-use fedback_engine::algorithm::plain::{Gradients, Plain};
+use fedback_engine::backend::{Backend, Course};
+use fedback_engine::plain::{Gradients, Plain};
+use fedback_engine::simulate::Simulation;
+use fedback_engine::work::{Work, WorkError};
 
+use crate::error::Error;
 use crate::measure::{Judge, Model};
 use crate::plan::{CustomPlan, Outline};
 use crate::runner::Runnable;
@@ -34,14 +37,13 @@ impl<G: Gradients> Custom<G> {
 }
 
 impl<G: Gradients> Runnable for Custom<G> {
-    type Work = Plain<G>;
-
     fn outline(&self) -> &Outline {
         &self.plan
     }
 
-    fn work(&self) -> &Plain<G> {
-        &self.clients
+    fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error> {
+        course.check(self.clients.dim())?;
+        Ok(Box::new(Simulation::new(&self.clients, course)))
     }
 
     fn judge(&self) -> Box<dyn Judge + '_> {
@@ -71,8 +73,8 @@ impl<G: Gradients> Judge for Sampled<'_, G> {
                 let Model { repetition, round, .. } = model;
                 let streams = Streams::new(plan.seed(), repetition, round, Purpose::Measure);
                 let sample = plan.spec.measure.sample.map_or(SAMPLE, |sample| sample.0);
-                let mut source = gradients.source(streams, id)?;
-                gradients.draw(&mut source, model.theta, sample as usize)?
+                let mut cursor = gradients.cursor(streams, id)?;
+                gradients.draw(&mut cursor, model.theta, sample as usize)?
             }
         };
         let mut unused = vec![0.0; plan.dim];

@@ -8,10 +8,12 @@
 use std::borrow::Cow;
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Scheme};
+use fedback_core::protocol::Scheme;
 use fedback_theory::choice::{Choice, effective_weights};
 use fedback_theory::inclusion::{inclusion, pairs};
+use fedback_theory::p_fedavg::PFedAvg;
 
+use crate::error::Error;
 use crate::plan::Plan;
 
 /// The problem and the protocol that describe a plan's expected rounds.
@@ -19,7 +21,7 @@ pub struct Dynamics<'a> {
     /// The problem at the weights that count.
     pub federation: Cow<'a, Federation>,
     /// The protocol: without replacement where first arrivals are equally fast.
-    pub protocol: Protocol,
+    pub protocol: PFedAvg,
     /// The moments of the coefficients, where they depend on who is fast.
     pub choice: Option<Choice>,
     /// What speed makes of the weights, for first arrivals.
@@ -46,7 +48,7 @@ impl Speed {
             return Ok(None);
         };
         let planned = plan.arrivals.as_ref().ok_or_else(unknown)?;
-        let weights = &plan.federation.weights;
+        let weights = plan.federation.weights();
         let inclusion = match &planned.inclusion {
             Some(known) => known.to_vec(),
             None => inclusion(&planned.arrivals, cohort).map_err(|error| error.0)?,
@@ -62,8 +64,9 @@ impl Speed {
     }
 
     /// The problem at the effective weights.
-    pub fn federation(&self, plan: &Plan) -> Federation {
-        Federation { weights: self.effective_weights.clone().into(), ..plan.federation.clone() }
+    pub fn federation(&self, plan: &Plan) -> Result<Federation, String> {
+        let weights = self.effective_weights.as_slice();
+        plan.federation.with_weights(weights).map_err(|misfit| misfit.to_string())
     }
 }
 
@@ -72,17 +75,17 @@ fn unknown() -> String {
 }
 
 impl<'a> Dynamics<'a> {
-    /// Of a plan.
-    pub fn of(plan: &'a Plan) -> Self {
+    /// Of a plan; refused where theory does not know its algorithm.
+    pub fn of(plan: &'a Plan) -> Result<Self, Error> {
         let mut dynamics = Dynamics {
             federation: Cow::Borrowed(&plan.federation),
-            protocol: plan.protocol,
+            protocol: plan.p_fedavg()?,
             choice: None,
             speed: None,
             unknown: None,
         };
         let Scheme::FirstArrivals { cohort, correct } = plan.protocol.scheme else {
-            return dynamics;
+            return Ok(dynamics);
         };
         let equally_fast = Scheme::WithoutReplacement { cohort };
         let speed = match Speed::of(plan) {
@@ -90,29 +93,30 @@ impl<'a> Dynamics<'a> {
             Err(why) => {
                 dynamics.protocol.scheme = equally_fast;
                 dynamics.unknown = Some(why);
-                return dynamics;
+                return Ok(dynamics);
             }
         };
         let planned = plan.arrivals.as_ref().zip(speed);
-        let Some((planned, speed)) = planned else { return dynamics };
+        let Some((planned, speed)) = planned else { return Ok(dynamics) };
         if planned.arrivals.is_uniform() {
             dynamics.protocol.scheme = equally_fast;
         } else {
-            match pairs(&planned.arrivals, cohort) {
-                Ok(pairs) => {
-                    let weights = &plan.federation.weights;
+            let moments = pairs(&planned.arrivals, cohort).map_err(|error| error.0);
+            match moments.and_then(|pairs| Ok((pairs, speed.federation(plan)?))) {
+                Ok((pairs, federation)) => {
+                    let weights = plan.federation.weights();
                     let choice = Choice::of_first_arrivals(weights, &pairs, cohort, correct);
                     dynamics.choice = Some(choice);
-                    dynamics.federation = Cow::Owned(speed.federation(plan));
+                    dynamics.federation = Cow::Owned(federation);
                 }
-                Err(error) => {
+                Err(why) => {
                     dynamics.protocol.scheme = equally_fast;
-                    dynamics.unknown = Some(error.0);
-                    return dynamics;
+                    dynamics.unknown = Some(why);
+                    return Ok(dynamics);
                 }
             }
         }
         dynamics.speed = Some(speed);
-        dynamics
+        Ok(dynamics)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use fedback_engine::backend::AssemblyError;
+
 /// An error for a person to read.
 #[derive(Debug)]
 pub enum Error {
@@ -40,3 +42,9 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<AssemblyError> for Error {
+    fn from(error: AssemblyError) -> Self {
+        Error::Input(error.to_string())
+    }
+}

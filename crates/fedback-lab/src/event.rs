@@ -1,5 +1,6 @@
 //! What the runner tells, and who listens.
 
+use fedback_core::state::State;
 use fedback_engine::cohort::RecordedCohort;
 
 use crate::error::Error;
@@ -30,22 +31,14 @@ pub enum Event<'a> {
         round: u64,
     },
     /// A state from which the run can go on.
-    Checkpoint(&'a State),
+    Checkpoint {
+        /// Where all repetitions stand.
+        state: &'a State,
+        /// Seconds spent.
+        seconds: f64,
+    },
     /// The run is over.
     Ended(&'a Ending),
-}
-
-/// Everything that a resume needs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct State {
-    /// Rounds closed.
-    pub round: u64,
-    /// The models of all repetitions, one after the other.
-    pub thetas: Vec<f64>,
-    /// Repetitions that stopped being finite, with the round in which they did.
-    pub failed: Vec<(u64, u64)>,
-    /// Seconds spent.
-    pub seconds: f64,
 }
 
 /// How a run ended.

@@ -11,7 +11,7 @@ use crate::outcome::{Curve, Outcome};
 use crate::plan::Plan;
 
 /// Exact expectations at every round that the plan records. Not available, with the reason, where
-/// the problem is not affine.
+/// the problem is not affine or the algorithm is one that theory does not know.
 pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     let began = Instant::now();
     let columns: Vec<Measurement> = Measurement::of(plan)
@@ -22,12 +22,14 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     let stable = plan.stable_point.as_deref();
     // Who arrives together with whom is asked only where the answer is of use.
-    let dynamics = plan.federation.is_affine().then(|| Dynamics::of(plan));
+    let affine = plan.federation.is_affine();
+    let dynamics = affine.then(|| Dynamics::of(plan)).transpose()?;
+    let own = plan.p_fedavg()?;
     if let Some(why) = dynamics.as_ref().and_then(|dynamics| dynamics.unknown.as_ref()) {
         let why = format!("exact moments need the law of first arrivals: {why}");
         return Err(Error::input("algorithm.scheme", why));
     }
-    let protocol = dynamics.as_ref().map_or(&plan.protocol, |dynamics| &dynamics.protocol);
+    let protocol = dynamics.as_ref().map_or(&own, |dynamics| &dynamics.protocol);
     let choice = dynamics.as_ref().and_then(|dynamics| dynamics.choice.as_ref());
     let mut moments =
         ExactCurve::of_choice(&plan.federation, protocol, choice, &plan.start, stable)

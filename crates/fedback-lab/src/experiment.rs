@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use fedback_core::state::State;
 use fedback_core::stream::STREAM_FORMAT;
 
 use crate::error::Error;
-use crate::event::{Ending, Event, Sink, State};
+use crate::event::{Ending, Event, Sink};
 use crate::outcome::{Curve, Outcome};
 use crate::plan::{Built, Outline, Plan};
 use crate::runner::{self, LiveRun, Resume, Runnable};
 use crate::spec::{Document, Point, Spec};
 use crate::store::{
-    self, Checkpoint, FailedRepetition, NewRun, Record, RunId, RunState, Store, StoreError,
-    StoredRun, Writer,
+    self, Checkpoint, NewRun, Record, RunId, RunState, Store, StoreError, StoredRun, Writer,
 };
 
 /// The plans of a spec.
@@ -121,8 +121,8 @@ pub fn replay(
     };
     let (outcome, again) =
         runner::replay(plan, &stored.cohorts, checkpoint.round, &mut [listener], stop)?;
-    let bits = |thetas: &[f64]| thetas.iter().map(|t| t.to_bits()).collect::<Vec<_>>();
-    let same = bits(&again.thetas) == bits(&checkpoint.theta);
+    let recorded = checkpoint.state(plan.outline().beginning());
+    let same = recorded.is_some_and(|recorded| recorded.same_bits(&again));
     Ok(Replayed { outcome, same })
 }
 
@@ -141,16 +141,9 @@ impl Sink for Recording<'_> {
                 writer.record(Record { round: *round, values: values.to_vec() })?;
             }
             Event::Cohort(cohort) => writer.cohort((*cohort).clone())?,
-            Event::Checkpoint(state) => writer.checkpoint(Checkpoint {
-                round: state.round,
-                theta: state.thetas.clone(),
-                failed: state
-                    .failed
-                    .iter()
-                    .map(|&(repetition, round)| FailedRepetition { repetition, round })
-                    .collect(),
-                seconds: state.seconds,
-            })?,
+            Event::Checkpoint { state, seconds } => {
+                writer.checkpoint(Checkpoint::of(state, *seconds))?;
+            }
             Event::Ended(ending) => {
                 let Some(writer) = self.writer.take() else { return Ok(()) };
                 match ending {
@@ -235,11 +228,21 @@ impl Reopened {
         self.plan.whole().and_then(|plan| crate::exact::exact(plan).ok())
     }
 
+    /// The state of the last checkpoint; `None` before the first.
+    fn state(&self) -> Option<State> {
+        self.stored.checkpoint.as_ref()?.state(self.plan.beginning())
+    }
+
+    /// Seconds of work up to the last checkpoint.
+    fn seconds(&self) -> f64 {
+        self.stored.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.seconds)
+    }
+
     /// Where the run goes on.
     pub fn resume(&self) -> Option<Resume> {
-        let checkpoint = self.stored.checkpoint.as_ref()?;
         Some(Resume {
-            state: state(checkpoint),
+            state: self.state()?,
+            seconds: self.seconds(),
             records: self.stored.records.clone(),
             cohorts: self.stored.cohorts.clone(),
         })
@@ -253,30 +256,13 @@ impl Reopened {
         for record in &self.stored.records {
             curve.add(record.round, &record.values);
         }
-        let state = self.stored.checkpoint.as_ref().map_or_else(
-            || State {
-                round: 0,
-                thetas: plan.start.repeat(plan.spec.repetitions.0 as usize),
-                failed: Vec::new(),
-                seconds: 0.0,
-            },
-            state,
-        );
+        let state = self.state().unwrap_or_else(|| plan.beginning());
         let ending = match self.stored.state {
             RunState::Done => Ending::Done,
             RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
             RunState::Running | RunState::Interrupted => Ending::Interrupted,
         };
-        Outcome::of_run(plan, curve, &state, ending, None)
-    }
-}
-
-fn state(checkpoint: &Checkpoint) -> State {
-    State {
-        round: checkpoint.round,
-        thetas: checkpoint.theta.clone(),
-        failed: checkpoint.failed.iter().map(|f| (f.repetition, f.round)).collect(),
-        seconds: checkpoint.seconds,
+        Outcome::of_run(plan, curve, &state, self.seconds(), ending, None)
     }
 }
 

@@ -6,10 +6,10 @@
 use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
 use fedback_core::risk::PerformativeRisk;
 use fedback_core::score;
-use fedback_engine::algorithm::WorkError;
-use fedback_engine::backend::Backend;
-use fedback_engine::repetition::Repetition;
+use fedback_core::state::{Repetition, State};
+use fedback_engine::work::WorkError;
 use fedback_theory::limit::RoundMap;
+use rayon::prelude::*;
 
 use crate::plan::{Outline, Plan};
 
@@ -173,16 +173,14 @@ impl<'a> Recorder<'a> {
     }
 
     /// One record.
-    pub fn record(&self, backend: &impl Backend) -> Result<Vec<f64>, WorkError> {
-        let round = backend.round().0;
-        let rows: Vec<Vec<f64>> = backend
-            .measure(|repetition| {
-                let values =
-                    self.columns.iter().map(|column| self.value(*column, repetition, round));
-                values.collect::<Result<Vec<_>, _>>()
-            })
-            .into_iter()
-            .collect::<Result<_, _>>()?;
+    pub fn record(&self, state: &State) -> Result<Vec<f64>, WorkError> {
+        let round = state.round.0;
+        let row = |repetition: &Repetition| {
+            let values = self.columns.iter().map(|column| self.value(*column, repetition, round));
+            values.collect::<Result<Vec<_>, _>>()
+        };
+        let rows: Vec<_> = state.repetitions.par_iter().map(row).collect();
+        let rows: Vec<Vec<f64>> = rows.into_iter().collect::<Result<_, _>>()?;
         Ok((0..self.columns.len()).flat_map(|c| rows.iter().map(move |row| row[c])).collect())
     }
 
@@ -192,7 +190,7 @@ impl<'a> Recorder<'a> {
         repetition: &Repetition,
         round: u64,
     ) -> Result<f64, WorkError> {
-        let theta = repetition.theta.as_slice();
+        let theta = repetition.theta();
         if repetition.failed.is_some() {
             return Ok(f64::NAN);
         }
@@ -215,9 +213,8 @@ impl<'a> Recorder<'a> {
 /// The step size against the stability limit, or what else can make a run blow up.
 fn likely_cause(plan: &Plan, round: Round) -> String {
     let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let Some(map) = RoundMap::new(&plan.federation, &plan.protocol, place) else {
-        return UNKNOWN_CAUSE.into();
-    };
+    let map = plan.p_fedavg().ok().and_then(|p| RoundMap::new(&plan.federation, &p, place));
+    let Some(map) = map else { return UNKNOWN_CAUSE.into() };
     let first = plan.protocol.step_size.at(Step(0));
     let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
     match map.largest_step() {

@@ -4,9 +4,10 @@ use serde_json::{Map, Value, json};
 
 use fedback_theory::exact::Moments;
 
-use crate::event::{Ending, State};
+use crate::event::Ending;
 use crate::measure::Measurement;
 use crate::plan::Outline;
+use fedback_core::state::State;
 
 /// A mean over repetitions. The standard deviation is the sample's (0 for one repetition), and
 /// does not exist for exact expectations.
@@ -168,14 +169,15 @@ impl Outcome {
         plan: &Outline,
         curve: Curve,
         state: &State,
+        seconds: f64,
         ending: Ending,
         resumed_from: Option<u64>,
     ) -> Self {
         Outcome {
-            final_theta: Some(state.thetas.chunks_exact(plan.dim).map(<[f64]>::to_vec).collect()),
-            failed: state.failed.clone(),
+            final_theta: Some(state.repetitions.iter().map(|one| one.theta().to_vec()).collect()),
+            failed: state.failed().into_iter().map(|(number, round)| (number, round.0)).collect(),
             ending,
-            seconds: state.seconds,
+            seconds,
             resumed_from,
             ..Outcome::of_exact(plan, curve, 0.0)
         }

@@ -16,22 +16,25 @@ use std::sync::Arc;
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{self, Protocol, Scheme};
+use fedback_core::misfit::{Misfit, Unsupported};
+use fedback_core::protocol::{self, LocalRule, Protocol, Scheme, ServerRule};
 use fedback_core::response::Shift;
+use fedback_core::state::Layout;
 use fedback_core::stream::{STREAM_FORMAT, Seed};
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
 pub use arrivals::PlannedArrivals;
 pub use built::Built;
 pub use resamples::Resamples;
-pub use site::{Asked, SitePlan};
+pub use site::{Asked, Given, SitePlan, Updates};
 pub use sites::{Census, SiteTables};
 
 use crate::error::Error;
 use crate::spec::{
-    Aggregate, Algorithm, Deploy, KeyError, Measure, NamedStart, PFedAvg, Point, SchemeName, Spec,
-    Start, StepSize,
+    Aggregate, Algorithm, Batch, Deploy, KeyError, Measure, NamedStart, Point, RoundKeys,
+    SchemeName, Server, Spec, Start, StepSize,
 };
 
 /// Everything about a run but who does its work.
@@ -124,7 +127,7 @@ impl Plan {
         let built = problem::build(&point.spec, directory).map_err(fail)?;
         let federation = built.federation;
         let shape = Shape::of(&federation, built.data);
-        let outline = Outline::new(point, directory, shape, Some(federation.loss), |start| {
+        let outline = Outline::new(point, directory, shape, Some(federation.loss()), |start| {
             stable::stable_point(&federation, start)
         })
         .map_err(fail)?;
@@ -140,6 +143,7 @@ impl CustomPlan {
         let intercept = problem.base.has_intercept();
         let loss = problem::loss(&problem.loss);
         let known = problem.stable_point.as_ref().map(|point| point.iter().map(|x| x.0).collect());
+        custom::check_batch(&point.spec).map_err(fail)?;
         let (population, shape) = custom::population(&point.spec, directory).map_err(fail)?;
         let outline =
             Outline::new(point, directory, shape, None, |_| known.clone()).map_err(fail)?;
@@ -172,7 +176,7 @@ impl Shape {
 
     fn of(federation: &Federation, data: Vec<u8>) -> Self {
         Shape {
-            weights: federation.weights.clone(),
+            weights: federation.weights().clone(),
             dim: federation.dim(),
             client_names: federation.client_names().map(<[String]>::to_vec),
             coordinates: federation.coordinates().map(<[String]>::to_vec),
@@ -191,10 +195,10 @@ impl Outline {
         stable: impl Fn(&[f64]) -> Option<Vec<f64>>,
     ) -> Result<Self, KeyError> {
         let Point { spec, set } = point;
-        let Algorithm::PFedavg(algorithm) = &spec.algorithm;
-        let protocol = build_protocol(algorithm, shape.weights.len())?;
+        let algorithm = spec.algorithm.rounds();
+        let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
-        check_sizes(&spec, &protocol, shape.dim)?;
+        check_sizes(&spec, &protocol, shape.dim, shape.weights.len())?;
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
@@ -225,6 +229,11 @@ impl Outline {
         self.weights.len()
     }
 
+    /// The algorithm as theory knows it; refused where it is another one.
+    pub fn p_fedavg(&self) -> Result<PFedAvg, Error> {
+        Ok(PFedAvg::of(&self.protocol)?)
+    }
+
     /// The seed of everything random in the run.
     pub fn seed(&self) -> Seed {
         Seed(self.spec.seed.0)
@@ -253,82 +262,101 @@ fn hash(spec: &Spec, data: &[u8]) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn build_protocol(algorithm: &PFedAvg, clients: usize) -> Result<Protocol, KeyError> {
-    let fail = |key: &str, message: String| KeyError::new(format!("algorithm.{key}"), message);
-    let cohort = || match algorithm.cohort {
-        Some(cohort) => Ok(cohort.0 as usize),
-        None => {
-            Err(fail("cohort", "is missing; every scheme but \"full\" needs its size K".into()))
+/// The algorithm of a spec, checked.
+fn build_protocol(algorithm: &Algorithm, clients: usize) -> Result<Protocol, KeyError> {
+    let keys = algorithm.rounds();
+    let step_size = match keys.step_size {
+        StepSize::Constant { constant } => protocol::StepSize::Constant(constant.0),
+        StepSize::Decaying { beta, gamma } => {
+            protocol::StepSize::Decaying { beta: beta.0, gamma: gamma.0 }
         }
     };
-    let scheme = match algorithm.scheme {
-        SchemeName::Full => match algorithm.cohort {
-            None => Scheme::Full,
-            Some(cohort) => {
-                let why = "the scheme \"full\" uses every client: leave cohort out";
-                return Err(fail("cohort", format!("found {}; {why}", cohort.0)));
-            }
+    let protocol = Protocol {
+        scheme: build_scheme(keys)?,
+        local_steps: keys.local_steps.0 as usize,
+        batch: match keys.batch {
+            Batch::Sampled(size) => protocol::Batch::Sampled(size.0 as usize),
+            Batch::All(_) => protocol::Batch::All,
         },
-        SchemeName::WithReplacement => Scheme::WithReplacement { cohort: cohort()? },
-        SchemeName::WithoutReplacement => {
-            let cohort = cohort()?;
-            if cohort > clients {
-                return Err(fail(
-                    "cohort",
-                    format!("found {cohort}; without replacement allowed: 1 to N = {clients}"),
-                ));
-            }
-            Scheme::WithoutReplacement { cohort }
-        }
-        SchemeName::FirstArrivals => {
-            let cohort = cohort()?;
-            if cohort > clients {
-                let allowed = format!("of first arrivals allowed: 1 to N = {clients}");
-                return Err(fail("cohort", format!("found {cohort}; {allowed}")));
-            }
-            Scheme::FirstArrivals { cohort, correct: algorithm.correct }
-        }
-    };
-    if algorithm.scale_objectives && algorithm.scheme != SchemeName::WithoutReplacement {
-        let why = match algorithm.scheme {
-            SchemeName::FirstArrivals => {
-                "is for the scheme \"without-replacement\" only; what makes up for speed is correct = \
-                 true"
-            }
-            _ => "is for the scheme \"without-replacement\" only; the others need no scaling",
-        };
-        return Err(fail("scale_objectives", why.into()));
-    }
-    Ok(Protocol {
-        scheme,
-        local_steps: algorithm.local_steps.0 as usize,
-        batch: algorithm.batch.0 as usize,
-        step_size: match algorithm.step_size {
-            StepSize::Constant { constant } => protocol::StepSize::Constant(constant.0),
-            StepSize::Decaying { beta, gamma } => {
-                protocol::StepSize::Decaying { beta: beta.0, gamma: gamma.0 }
-            }
+        step_size,
+        local: match algorithm {
+            Algorithm::PFedavg(_) | Algorithm::Fedopt(_) => LocalRule::Descent,
+            Algorithm::Fedprox(fedprox) => LocalRule::Proximal { proximal: fedprox.proximal.0 },
+            Algorithm::Scaffold(_) => LocalRule::Scaffold,
         },
-        deploy: match algorithm.deploy {
+        server: match algorithm {
+            Algorithm::PFedavg(_) | Algorithm::Fedprox(_) | Algorithm::Scaffold(_) => {
+                ServerRule::Average
+            }
+            Algorithm::Fedopt(fedopt) => match fedopt.server {
+                Server::Momentum(momentum) => {
+                    ServerRule::Momentum { rate: momentum.rate.0, beta: momentum.beta.0 }
+                }
+                Server::Adam(adam) => ServerRule::Adam {
+                    rate: adam.rate.0,
+                    beta1: adam.beta1.0,
+                    beta2: adam.beta2.0,
+                    tau: adam.tau.0,
+                },
+            },
+        },
+        deploy: match keys.deploy {
             Deploy::Step => protocol::Deploy::Step,
             Deploy::Round => protocol::Deploy::Round,
         },
-        aggregate: match algorithm.aggregate {
+        aggregate: match keys.aggregate {
             Aggregate::Deltas => protocol::Aggregate::Deltas,
             Aggregate::Iterates => protocol::Aggregate::Iterates,
         },
-        scale_objectives: algorithm.scale_objectives,
+        scale_objectives: keys.scale_objectives,
+    };
+    protocol.check(clients)?;
+    Ok(protocol)
+}
+
+fn build_scheme(keys: &RoundKeys) -> Result<Scheme, KeyError> {
+    let fail = |message: String| KeyError::new("algorithm.cohort", message);
+    let missing = || fail("is missing; every scheme but \"full\" needs its size K".into());
+    let cohort = || keys.cohort.map(|cohort| cohort.0 as usize).ok_or_else(missing);
+    Ok(match (keys.scheme, keys.cohort) {
+        (SchemeName::Full, None) => Scheme::Full,
+        (SchemeName::Full, Some(cohort)) => {
+            let why = "the scheme \"full\" uses every client: leave cohort out";
+            return Err(fail(format!("found {}; {why}", cohort.0)));
+        }
+        (SchemeName::WithReplacement, _) => Scheme::WithReplacement { cohort: cohort()? },
+        (SchemeName::WithoutReplacement, _) => Scheme::WithoutReplacement { cohort: cohort()? },
+        (SchemeName::FirstArrivals, _) => {
+            Scheme::FirstArrivals { cohort: cohort()?, correct: keys.correct }
+        }
     })
 }
 
+impl From<Misfit> for KeyError {
+    fn from(misfit: Misfit) -> Self {
+        KeyError::new(misfit.part, misfit.reason)
+    }
+}
+
+impl From<Unsupported> for Error {
+    fn from(unsupported: Unsupported) -> Self {
+        Error::input(unsupported.part, unsupported.reason)
+    }
+}
+
 /// Refuses sizes that would overflow a step counter or an index, long before memory runs out.
-fn check_sizes(spec: &Spec, protocol: &Protocol, dim: usize) -> Result<(), KeyError> {
+fn check_sizes(
+    spec: &Spec,
+    protocol: &Protocol,
+    dim: usize,
+    clients: usize,
+) -> Result<(), KeyError> {
     let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
         let why = format!("rounds · local_steps is above 2^53 = {MOST_STEPS}");
         return Err(KeyError::new("rounds", why));
     }
-    let numbers = numbers_in_memory(spec, protocol, dim);
+    let numbers = numbers_in_memory(spec, protocol, &Layout::new(protocol, dim, clients));
     if numbers > MOST_NUMBERS {
         return Err(KeyError::new(
             "",
@@ -339,18 +367,23 @@ fn check_sizes(spec: &Spec, protocol: &Protocol, dim: usize) -> Result<(), KeyEr
             ),
         ));
     }
-    let draws = (protocol.local_steps as u64).checked_mul(protocol.batch as u64);
+    let batch = match protocol.batch {
+        protocol::Batch::Sampled(size) => size as u64,
+        protocol::Batch::All => 1,
+    };
+    let draws = (protocol.local_steps as u64).checked_mul(batch);
     if draws.is_none_or(|draws| draws > MOST_STEPS) {
         return Err(KeyError::new("algorithm.batch", "local_steps · batch is above 2^53"));
     }
     Ok(())
 }
 
-/// Numbers that models, cohorts and steps take, roughly.
-fn numbers_in_memory(spec: &Spec, protocol: &Protocol, dim: usize) -> f64 {
+/// Numbers that states, cohorts and steps take, roughly.
+fn numbers_in_memory(spec: &Spec, protocol: &Protocol, layout: &Layout) -> f64 {
     let cohort = protocol.scheme.cohort().unwrap_or(0) as f64;
-    let models = 2.0 * spec.repetitions.0 as f64 * dim as f64;
-    models + cohort * (dim as f64 + 3.0) + 17.0 * protocol.local_steps as f64
+    let state = (2 * layout.server() + layout.all_kept()) as f64 * spec.repetitions.0 as f64;
+    let each = (layout.dim + layout.kept) as f64 + 3.0;
+    state + cohort * each + 17.0 * protocol.local_steps as f64
 }
 
 /// `loss` where the problem is built in.
@@ -374,7 +407,7 @@ fn check_measure(measure: &Measure, loss: Option<Loss>) -> Result<(), KeyError> 
 type StartAndStablePoint = (Vec<f64>, Option<Vec<f64>>);
 
 fn build_start(
-    algorithm: &PFedAvg,
+    algorithm: &RoundKeys,
     dim: usize,
     distance: bool,
     stable: impl Fn(&[f64]) -> Option<Vec<f64>>,

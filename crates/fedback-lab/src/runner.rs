@@ -12,17 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedback_core::federation::{ClientId, Federation};
+use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
-use fedback_engine::algorithm::Work;
-use fedback_engine::backend::{Backend, BackendError, too_few};
+use fedback_core::state::State;
+use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble, too_few};
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::live::{Live, Settings, Transport, TransportError};
-use fedback_engine::repetition::Standing;
-use fedback_engine::simulate::Simulation;
 
 use crate::error::Error;
-use crate::event::{Ending, Event, Sink, State};
+use crate::event::{Ending, Event, Sink};
 use crate::measure::{Exactly, Judge, Measurement, Recorder};
 use crate::outcome::{Curve, Outcome};
 use crate::plan::{Outline, Plan};
@@ -33,11 +31,17 @@ const SLICE: Duration = Duration::from_millis(60);
 /// How long a checkpoint may wait: well below the second that a killed run may lose.
 const BETWEEN_CHECKPOINTS: Duration = Duration::from_millis(400);
 
+/// What of client states a checkpoint may write in a second, so that it stays the lesser part of the
+/// work; a run whose clients keep much is written less often.
+const BYTES_A_SECOND: f64 = 16e6;
+
 /// Where a run goes on.
 #[derive(Clone, Debug)]
 pub struct Resume {
     /// The last checkpoint.
     pub state: State,
+    /// Seconds spent until then.
+    pub seconds: f64,
     /// The records up to it.
     pub records: Vec<Record>,
     /// The cohorts up to it that were recorded.
@@ -47,38 +51,46 @@ pub struct Resume {
 impl Resume {
     /// Before the first round.
     fn beginning(plan: &Outline) -> Self {
-        let thetas = plan.start.repeat(plan.spec.repetitions.0 as usize);
-        let state = State { round: 0, thetas, failed: Vec::new(), seconds: 0.0 };
-        Resume { state, records: Vec::new(), cohorts: Vec::new() }
+        let (records, cohorts) = Default::default();
+        Resume { state: plan.beginning(), seconds: 0.0, records, cohorts }
+    }
+}
+
+impl Outline {
+    /// Where the plan's runs begin.
+    pub fn beginning(&self) -> State {
+        State::beginning(&self.protocol, self.clients(), &self.start, self.spec.repetitions.0)
     }
 
-    /// The repetitions that have failed, as backends want them.
-    fn failed(&self) -> Vec<(u64, Round)> {
-        self.state.failed.iter().map(|&(number, round)| (number, Round(round))).collect()
+    /// The plan's run from some state on, with cohorts that are not to be drawn.
+    pub(crate) fn course(&self, state: State, cohorts: &[RecordedCohort]) -> Course {
+        Course {
+            protocol: self.protocol,
+            sampler: Arc::new(self.sampler()),
+            seed: self.seed(),
+            state,
+            cohorts: cohorts.iter().cloned().collect(),
+        }
     }
 }
 
 /// Something that can be run in memory: an outline, who works, and who judges.
 pub trait Runnable {
-    /// Who works.
-    type Work: Work;
     /// Everything else about the run.
     fn outline(&self) -> &Outline;
     /// Who works.
-    fn work(&self) -> &Self::Work;
+    fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error>;
     /// Who judges the models.
     fn judge(&self) -> Box<dyn Judge + '_>;
 }
 
 impl Runnable for Plan {
-    type Work = Federation;
-
     fn outline(&self) -> &Outline {
         self
     }
 
-    fn work(&self) -> &Federation {
-        &self.federation
+    fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error> {
+        Ok(assemble(&self.federation, course, Device::Cpu)?)
     }
 
     fn judge(&self) -> Box<dyn Judge + '_> {
@@ -94,12 +106,11 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
-    plan.check_arrivals()?;
-    let resumed_from = resume.as_ref().map(|resume| resume.state.round);
-    let from = resume.unwrap_or_else(|| Resume::beginning(plan));
-    let simulation = simulation(runnable, &from);
-    let mut running = Running::new(plan, simulation, plan.spec.rounds.0);
-    let outcome = running.through(&*judge, &from, sinks, stop)?;
+    let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
+    let Resume { state, seconds, records, .. } = resume.unwrap_or_else(|| Resume::beginning(plan));
+    let mut backend = runnable.backend(plan.course(state, &[]))?;
+    let mut running = Running::new(plan, &mut *backend, plan.spec.rounds.0, seconds);
+    let outcome = running.through(&*judge, &records, sinks, stop)?;
     Ok(Outcome { resumed_from, ..outcome })
 }
 
@@ -112,11 +123,10 @@ pub fn replay(
     stop: &AtomicBool,
 ) -> Result<(Outcome, State), Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
-    let from = Resume::beginning(plan);
-    let simulation = simulation(runnable, &from).replaying(cohorts.iter().cloned().collect());
-    let mut running = Running::new(plan, simulation, rounds);
-    let outcome = running.through(&*judge, &from, sinks, stop)?;
-    Ok((outcome, running.state()))
+    let mut backend = runnable.backend(plan.course(plan.beginning(), cohorts))?;
+    let mut running = Running::new(plan, &mut *backend, rounds, 0.0);
+    let outcome = running.through(&*judge, &[], sinks, stop)?;
+    Ok((outcome, backend.state().clone()))
 }
 
 /// A run whose clients are real.
@@ -139,36 +149,18 @@ pub fn run_live(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let LiveRun { plan, judge, transport, settings } = live;
-    let resumed_from = resume.as_ref().map(|resume| resume.state.round);
-    let from = resume.unwrap_or_else(|| Resume::beginning(plan));
-    let (failed, round) = (from.failed(), Round(from.state.round));
-    let standing = Standing { round, thetas: &from.state.thetas, failed: &failed };
-    let problem = (plan.weights.clone(), plan.dim);
-    let live = Live::new(transport, plan.protocol, problem, plan.seed(), standing, settings)
-        .with_sampler(&Arc::new(plan.sampler()))
-        .remembering(&from.cohorts.iter().cloned().collect());
-    let mut running = Running::new(plan, live, plan.spec.rounds.0);
-    let outcome = running.through(judge, &from, sinks, stop)?;
+    let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
+    let Resume { state, seconds, records, cohorts } =
+        resume.unwrap_or_else(|| Resume::beginning(plan));
+    let mut live = Live::new(transport, plan.course(state, &cohorts), settings);
+    let mut running = Running::new(plan, &mut live, plan.spec.rounds.0, seconds);
+    let outcome = running.through(judge, &records, sinks, stop)?;
     Ok(Outcome { resumed_from, ..outcome })
 }
 
-fn simulation<'a, R: Runnable>(runnable: &'a R, from: &Resume) -> Simulation<'a, R::Work> {
-    let plan = runnable.outline();
-    let simulation = Simulation::new(
-        runnable.work(),
-        plan.protocol,
-        plan.weights.clone(),
-        plan.seed(),
-        Round(from.state.round),
-        &from.state.thetas,
-        &from.failed(),
-    );
-    simulation.with_sampler(Arc::new(plan.sampler()))
-}
-
-struct Running<'a, B> {
+struct Running<'a> {
     plan: &'a Outline,
-    backend: B,
+    backend: &'a mut dyn Backend,
     /// Rounds to close; those of the plan, unless only a part is replayed.
     rounds: u64,
     began: Instant,
@@ -177,37 +169,41 @@ struct Running<'a, B> {
     slice: u64,
 }
 
-impl<'a, B: Backend> Running<'a, B> {
-    fn new(plan: &'a Outline, backend: B, rounds: u64) -> Self {
+impl<'a> Running<'a> {
+    fn new(
+        plan: &'a Outline,
+        backend: &'a mut dyn Backend,
+        rounds: u64,
+        seconds_before: f64,
+    ) -> Self {
         let now = Instant::now();
         Running {
             plan,
             backend,
             rounds,
             began: now,
-            seconds_before: 0.0,
+            seconds_before,
             last_checkpoint: now,
             slice: 1,
         }
     }
 
-    /// From where the run was left to its end.
+    /// From where the run was left, with its records until then, to its end.
     fn through(
         &mut self,
         judge: &dyn Judge,
-        from: &Resume,
+        records: &[Record],
         sinks: &mut [&mut dyn Sink],
         stop: &AtomicBool,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
-        self.seconds_before = from.state.seconds;
         let recorder = Recorder::new(plan, judge);
         let mut curve = Curve::new(plan, recorder.columns());
-        for record in &from.records {
+        for record in records {
             curve.add(record.round, &record.values);
         }
-        self.tell(sinks, &Event::Started { plan, round: from.state.round })?;
-        if from.records.is_empty() {
+        self.tell(sinks, &Event::Started { plan, round: self.round() })?;
+        if records.is_empty() {
             self.record(&recorder, &mut curve, sinks)?;
         }
         let ending = self.finish(&recorder, &mut curve, sinks, stop)?;
@@ -216,24 +212,19 @@ impl<'a, B: Backend> Running<'a, B> {
             Ok(()) => ending,
             Err(error) => Ending::Failed(error.to_string()),
         };
-        Ok(Outcome::of_run(plan, curve, &self.state(), ending, None))
+        Ok(Outcome::of_run(plan, curve, self.backend.state(), self.seconds(), ending, None))
     }
 
     fn tell(&self, sinks: &mut [&mut dyn Sink], event: &Event<'_>) -> Result<(), Error> {
         sinks.iter_mut().try_for_each(|sink| sink.take(event))
     }
 
-    fn state(&self) -> State {
-        State {
-            round: self.backend.round().0,
-            thetas: self.backend.repetitions().flat_map(|r| r.theta.iter().copied()).collect(),
-            failed: self
-                .backend
-                .repetitions()
-                .filter_map(|r| r.failed.map(|round| (r.number, round.0)))
-                .collect(),
-            seconds: self.seconds_before + self.began.elapsed().as_secs_f64(),
-        }
+    fn seconds(&self) -> f64 {
+        self.seconds_before + self.began.elapsed().as_secs_f64()
+    }
+
+    fn round(&self) -> u64 {
+        self.backend.state().round.0
     }
 
     fn finish(
@@ -243,7 +234,7 @@ impl<'a, B: Backend> Running<'a, B> {
         sinks: &mut [&mut dyn Sink],
         stop: &AtomicBool,
     ) -> Result<Ending, Error> {
-        while self.backend.round().0 < self.rounds {
+        while self.round() < self.rounds {
             if stop.load(Ordering::Relaxed) {
                 self.checkpoint(sinks)?;
                 return Ok(Ending::Interrupted);
@@ -255,25 +246,36 @@ impl<'a, B: Backend> Running<'a, B> {
             for cohort in self.backend.take_cohorts() {
                 self.tell(sinks, &Event::Cohort(&cohort))?;
             }
-            if self.plan.is_due(self.backend.round().0) {
+            if self.plan.is_due(self.round()) {
                 self.record(recorder, curve, sinks)?;
             }
-            let round = self.backend.round().0;
+            let round = self.round();
             self.tell(sinks, &Event::Advanced { round })?;
-            let due = B::IRREPLACEABLE || self.last_checkpoint.elapsed() >= BETWEEN_CHECKPOINTS;
-            if due || round == self.rounds {
+            if self.is_checkpoint_due() || round == self.rounds {
                 self.checkpoint(sinks)?;
             }
         }
-        match self.state().failed.as_slice() {
+        match self.backend.state().failed().as_slice() {
             [] => Ok(Ending::Done),
             failed => Ok(Ending::Failed(explain_failure(recorder, failed))),
         }
     }
 
+    /// What a checkpoint would write of the clients' states takes its time.
+    fn is_checkpoint_due(&self) -> bool {
+        let waited = self.last_checkpoint.elapsed();
+        if self.backend.is_irreplaceable() || waited < BETWEEN_CHECKPOINTS {
+            return self.backend.is_irreplaceable();
+        }
+        let state = self.backend.state();
+        let changed: usize = state.repetitions.iter().map(|one| one.changed().count()).sum();
+        let bytes = (8 * changed * state.layout().kept) as f64;
+        waited.as_secs_f64() >= bytes / BYTES_A_SECOND
+    }
+
     /// One slice.
     fn advance(&mut self) -> Result<Advanced, Error> {
-        let round = self.backend.round().0;
+        let round = self.round();
         let every = self.plan.spec.measure.every.0;
         let next_record = (round / every + 1).saturating_mul(every).min(self.plan.spec.rounds.0);
         let until = round.saturating_add(self.slice).min(next_record).min(self.rounds);
@@ -290,7 +292,7 @@ impl<'a, B: Backend> Running<'a, B> {
             }
         }
         let took = began.elapsed();
-        if B::IRREPLACEABLE {
+        if self.backend.is_irreplaceable() {
             self.slice = 1;
         } else if took < SLICE / 2 && until - round == self.slice {
             self.slice = self.slice.saturating_mul(2);
@@ -309,21 +311,21 @@ impl<'a, B: Backend> Running<'a, B> {
         curve: &mut Curve,
         sinks: &mut [&mut dyn Sink],
     ) -> Result<(), Error> {
-        let round = self.backend.round().0;
+        let round = self.round();
         let failed = |error| Error::Failed(format!("round {round}: {error}"));
-        let values = recorder.record(&self.backend).map_err(failed)?;
+        let state = self.backend.state_mut();
+        let values = recorder.record(state).map_err(failed)?;
         let repetitions = self.plan.spec.repetitions.0 as usize;
-        let unseen: Vec<bool> =
-            self.backend.repetitions().map(|repetition| repetition.consensus.is_none()).collect();
         for (place, value) in values.iter().enumerate() {
             let (column, number) = (recorder.columns()[place / repetitions], place % repetitions);
             let nothing = match column {
                 Measurement::Distance => false,
-                Measurement::Consensus => unseen[number],
+                Measurement::Consensus => state.repetitions[number].consensus.is_none(),
                 _ => !recorder.judge.has_data(),
             };
             if !value.is_finite() && !nothing {
-                self.backend.fail(number);
+                let now = state.round;
+                state.repetitions[number].failed.get_or_insert(now);
             }
         }
         curve.add(round, &values);
@@ -331,8 +333,9 @@ impl<'a, B: Backend> Running<'a, B> {
     }
 
     fn checkpoint(&mut self, sinks: &mut [&mut dyn Sink]) -> Result<(), Error> {
-        let state = self.state();
-        self.tell(sinks, &Event::Checkpoint(&state))?;
+        let (state, seconds) = (self.backend.state(), self.seconds());
+        self.tell(sinks, &Event::Checkpoint { state, seconds })?;
+        self.backend.state_mut().written();
         self.last_checkpoint = Instant::now();
         Ok(())
     }
@@ -356,9 +359,9 @@ fn explain(plan: &Outline, error: &BackendError) -> String {
 }
 
 /// Which repetitions stopped being finite, when, and the likely cause.
-fn explain_failure(recorder: &Recorder<'_>, failed: &[(u64, u64)]) -> String {
-    let (repetition, round) =
-        failed.iter().copied().min_by_key(|&(n, round)| (round, n)).unwrap_or_default();
+fn explain_failure(recorder: &Recorder<'_>, failed: &[(u64, Round)]) -> String {
+    let first = failed.iter().map(|&(n, round)| (round.0, n)).min();
+    let (round, repetition) = first.unwrap_or_default();
     let others = match failed.len() - 1 {
         0 => String::new(),
         1 => " (and one more repetition later)".into(),

@@ -1,5 +1,6 @@
 //! Where retraining settles, and the best that could be had.
 
+use fedback_theory::choice::WeightsThatCount;
 use fedback_theory::optimal::{OptimalPoint, optimal_point};
 use fedback_theory::stable::{self, StableReport, stable_points};
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ pub struct Solution {
     pub optimal: Option<OptimalPoint>,
     /// f(θ^PS; θ^PS).
     pub risk_stable: Option<f64>,
-    /// Where first arrivals really settle; none for other schemes, the reason where it is not known.
+    /// Where first arrivals really settle; none for other schemes, the reason where it is not known
+    /// who is among them.
     pub arrivals: Option<Result<Settling, String>>,
 }
 
@@ -25,8 +27,8 @@ pub struct Solution {
 pub struct Settling {
     /// What speed makes of the weights.
     pub speed: Speed,
-    /// The stable point at the effective weights.
-    pub settles_at: Option<Vec<f64>>,
+    /// Where small steps settle; the reason where that is not known, or where they do not.
+    pub settles_at: Result<Vec<f64>, String>,
     /// How far that is from the stable point.
     pub away: Option<f64>,
 }
@@ -37,16 +39,39 @@ impl Settling {
             Ok(speed) => speed?,
             Err(why) => return Some(Err(why)),
         };
-        let settles_at = match speed.correct {
-            true => stable.map(<[f64]>::to_vec),
-            false => stable::stable_point(&speed.federation(plan), &plan.start),
-        };
-        let away = settles_at.as_ref().zip(stable).map(|(there, stable)| {
+        let settles_at = settles_at(plan, &speed, stable);
+        let away = settles_at.as_ref().ok().zip(stable).map(|(there, stable)| {
             let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
             there.iter().zip(stable).map(square).sum::<f64>().sqrt()
         });
         Some(Ok(Settling { speed, settles_at, away }))
     }
+}
+
+/// Where small steps of first arrivals settle: at the stable point of the weights that count.
+fn settles_at(plan: &Plan, speed: &Speed, stable: Option<&[f64]>) -> Result<Vec<f64>, String> {
+    let own = plan.federation.weights();
+    let weights: Vec<f64> = match WeightsThatCount::of(&plan.protocol) {
+        Err(unsupported) => return Err(unsupported.reason),
+        Ok(WeightsThatCount::Effective) => speed.effective_weights.clone(),
+        // Who never comes keeps nothing, and counts for nothing.
+        Ok(WeightsThatCount::Own) => {
+            let comes =
+                own.iter().zip(&speed.inclusion).map(|(p, pi)| if *pi > 0.0 { *p } else { 0.0 });
+            let comes: Vec<f64> = comes.collect();
+            let total: f64 = comes.iter().sum();
+            comes.iter().map(|p| p / total).collect()
+        }
+    };
+    let found = match weights.iter().zip(own.iter()).all(|(one, other)| one == other) {
+        true => stable.map(<[f64]>::to_vec),
+        false => {
+            let federation =
+                plan.federation.with_weights(weights).map_err(|misfit| misfit.to_string())?;
+            stable::stable_point(&federation, &plan.start)
+        }
+    };
+    found.ok_or_else(|| "the weights that count have no stable point".into())
 }
 
 impl Solution {
@@ -98,7 +123,11 @@ impl Solution {
             let known = arrivals.as_ref().ok();
             object["inclusion"] = json!(known.map(|known| &known.speed.inclusion));
             object["effective_weights"] = json!(known.map(|known| &known.speed.effective_weights));
-            object["settles_at"] = json!(known.and_then(|known| known.settles_at.as_ref()));
+            let settles_at = arrivals.as_ref().map_err(|why| why.as_str());
+            let settles_at =
+                settles_at.and_then(|known| known.settles_at.as_ref().map_err(|why| why.as_str()));
+            object["settles_at"] = json!(settles_at.ok());
+            object["settles_reason"] = json!(settles_at.err());
         }
         object
     }

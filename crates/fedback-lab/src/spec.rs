@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 pub use algorithm::{
-    Aggregate, Algorithm, Deploy, NamedStart, PFedAvg, SchemeName, Start, StepSize,
+    Adam, Aggregate, Algorithm, All, Batch, Deploy, FedOpt, FedProx, Momentum, NamedStart,
+    RoundKeys, SchemeName, Server, Start, StepSize,
 };
 pub use elsewhere::{CustomBase, SitesBase};
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
@@ -29,7 +30,7 @@ pub use problem::{
     TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
-pub use value::{Count, KeyError, NonNegative, Positive, Real, SeedNumber};
+pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
 
 use crate::error::Error;
 
@@ -174,8 +175,8 @@ impl Document {
         let text = String::from_utf8(bytes)
             .map_err(|_| fail("is not text (UTF-8); a spec is a TOML file".into()))?;
         let mut document = Document::parse(&text, &origin)?;
-        let parent = path.parent().unwrap_or(Path::new(""));
-        document.directory = std::path::absolute(parent).unwrap_or_else(|_| parent.to_path_buf());
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        document.directory = whole.parent().unwrap_or(Path::new("")).to_path_buf();
         if !document.table.contains_key("name") {
             let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
             document.table.insert("name".into(), Value::String(stem.unwrap_or_default()));
@@ -311,9 +312,9 @@ fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
     }
     match (here.get_mut(*last), value) {
         (Some(Value::Table(existing)), Value::Table(new)) if is_section(&parts) => {
-            // Another kind has other keys: it replaces the section.
+            // Another kind has other keys: it replaces the section, or what of it is not shared.
             if new.get("kind").is_some_and(|kind| existing.get("kind") != Some(kind)) {
-                existing.clear();
+                existing.retain(|key, _| parts == ["algorithm"] && RoundKeys::has(key));
             }
             existing.extend(new);
         }

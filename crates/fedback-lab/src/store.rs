@@ -11,11 +11,15 @@
 //! dies, however it dies, while a process id may long belong to somebody else.
 //!
 //! Numbers are little-endian blobs, never text, so that every bit survives, NaN payloads included.
+//! Every row has a checksum and every checkpoint a count of the rows before it: what is damaged is
+//! named ([`StoreError::Damaged`]), and never read as if it were sound.
 
 mod blob;
+mod checkpoint;
 mod claim;
 mod error;
 mod file;
+mod reader;
 mod run;
 mod writer;
 
@@ -25,18 +29,15 @@ mod tests;
 use std::collections::HashMap;
 use std::path::Path;
 
-use fedback_core::federation::ClientId;
-use fedback_core::protocol::Round;
-use fedback_engine::cohort::RecordedCohort;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Row, TransactionBehavior};
 
 use claim::Claim;
 use file::Location;
+use reader::Reader;
 
+pub use checkpoint::{Checkpoint, FailedRepetition, KeptBlock};
 pub use error::StoreError;
-pub use run::{
-    Checkpoint, FailedRepetition, NewRun, Outcome, Record, RunId, RunState, RunSummary, StoredRun,
-};
+pub use run::{NewRun, Outcome, Record, RunId, RunState, RunSummary, StoredRun};
 pub use writer::Writer;
 
 /// An open store.
@@ -73,8 +74,8 @@ impl Store {
     /// Records a run, before its round 0.
     pub fn begin(&self, run: &NewRun) -> Result<RunId, StoreError> {
         let sql = "INSERT INTO run (name, spec, directory, plan_hash, stream_format, version,
-                                    rounds, repetitions, point, started)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+                                    rounds, repetitions, point, checksum, started)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
                            strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id";
         let values = (
             &run.name,
@@ -86,6 +87,7 @@ impl Store {
             run.rounds.cast_signed(),
             run.repetitions.cast_signed(),
             &run.set,
+            run.checksum(),
         );
         self.connection
             .query_one(sql, values, |row| row.get(0).map(RunId))
@@ -109,14 +111,18 @@ impl Store {
         let fail = |cause| self.location.error(cause);
         // One transaction, so that checkpoint, records and state are of the same moment.
         let reading = self.connection.unchecked_transaction().map_err(fail)?;
-        let Some((run, ended, failure)) = read_run(&reading, id).map_err(fail)? else {
-            return Err(self.unknown(id));
-        };
-        let state = RunState::new(ended.as_deref(), claimed);
-        let checkpoint = read_checkpoint(&reading, id).map_err(fail)?;
-        let records = read_records(&reading, id).map_err(fail)?;
-        let cohorts = read_cohorts(&reading, id).map_err(fail)?;
-        Ok(StoredRun { id, run, state, checkpoint, records, cohorts, failure })
+        let reader = Reader::new(&reading, id).map_err(fail)?;
+        reader.load(claimed).map_err(|error| self.explain(id, error))
+    }
+
+    fn explain(&self, id: RunId, error: reader::ReadError) -> StoreError {
+        match error {
+            reader::ReadError::Unknown => self.unknown(id),
+            reader::ReadError::Sqlite(cause) => self.location.error(cause),
+            reader::ReadError::Damaged(what) => {
+                StoreError::Damaged { path: self.location.shown(), id, what }
+            }
+        }
     }
 
     /// Claims run `id` for this process and continues it after its last checkpoint.
@@ -129,9 +135,8 @@ impl Store {
         // Claims are taken and given back inside a write transaction, see [`Claim`].
         let claiming =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
-        let Some((_, ended, _)) = read_run(&claiming, id).map_err(fail)? else {
-            return Err(self.unknown(id));
-        };
+        let reader = Reader::new(&claiming, id).map_err(fail)?;
+        let ended = reader.run().map_err(|error| self.explain(id, error))?.ended;
         if ended.as_deref() == Some("done") {
             return Err(StoreError::AlreadyDone { path: self.location.shown(), id });
         }
@@ -189,84 +194,4 @@ impl Store {
         };
         statement.query_map([], summary)?.collect()
     }
-}
-
-type Ended = Option<String>;
-type Failure = Option<String>;
-
-fn read_run(
-    reading: &Transaction<'_>,
-    id: RunId,
-) -> rusqlite::Result<Option<(NewRun, Ended, Failure)>> {
-    let sql = "SELECT name, spec, directory, plan_hash, stream_format, version, rounds,
-                      repetitions, point, ended, failure FROM run WHERE id = ?1";
-    let run = |row: &Row<'_>| {
-        let run = NewRun {
-            name: row.get(0)?,
-            spec: row.get(1)?,
-            directory: row.get(2)?,
-            plan_hash: row.get(3)?,
-            stream_format: row.get(4)?,
-            version: row.get(5)?,
-            rounds: row.get::<_, i64>(6)?.cast_unsigned(),
-            repetitions: row.get::<_, i64>(7)?.cast_unsigned(),
-            set: row.get(8)?,
-        };
-        Ok((run, row.get(9)?, row.get(10)?))
-    };
-    reading.query_one(sql, [id.0], run).optional()
-}
-
-fn read_checkpoint(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Option<Checkpoint>> {
-    let sql = "SELECT round, theta, failed, seconds FROM checkpoint WHERE run = ?1";
-    let checkpoint = |row: &Row<'_>| {
-        Ok(Checkpoint {
-            round: row.get::<_, i64>(0)?.cast_unsigned(),
-            theta: blob::column(row, 1, f64::from_le_bytes)?,
-            failed: blob::column(row, 2, u64::from_le_bytes)?
-                .as_chunks()
-                .0
-                .iter()
-                .map(|&[repetition, round]| FailedRepetition { repetition, round })
-                .collect(),
-            seconds: row.get(3)?,
-        })
-    };
-    reading.query_one(sql, [id.0], checkpoint).optional()
-}
-
-fn read_records(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Vec<Record>> {
-    let sql = "SELECT width, rounds, measurements FROM records WHERE run = ?1 ORDER BY last_round";
-    let mut statement = reading.prepare(sql)?;
-    let mut rows = statement.query([id.0])?;
-    let mut records = Vec::new();
-    while let Some(row) = rows.next()? {
-        let width: usize = row.get::<_, u32>(0)? as usize;
-        let rounds = blob::column(row, 1, u64::from_le_bytes)?;
-        let all = blob::bytes(row, 2, rounds.len() * width * blob::WORD)?;
-        for (index, round) in rounds.into_iter().enumerate() {
-            let words = &all[index * width * blob::WORD..][..width * blob::WORD];
-            records.push(Record { round, values: blob::decode(words, f64::from_le_bytes) });
-        }
-    }
-    Ok(records)
-}
-
-fn read_cohorts(reading: &Transaction<'_>, id: RunId) -> rusqlite::Result<Vec<RecordedCohort>> {
-    if !file::has_cohorts(reading)? {
-        return Ok(Vec::new());
-    }
-    let sql = "SELECT round, repetition, members, coefficients FROM cohort WHERE run = ?1
-               ORDER BY round, repetition";
-    let cohort = |row: &Row<'_>| {
-        let members = blob::column(row, 2, u32::from_le_bytes)?;
-        let coefficients = blob::bytes(row, 3, members.len() * blob::WORD)?;
-        Ok(RecordedCohort {
-            round: Round(row.get::<_, i64>(0)?.cast_unsigned()),
-            repetition: row.get::<_, i64>(1)?.cast_unsigned(),
-            coefficients: blob::decode(coefficients, f64::from_le_bytes),
-            members: members.into_iter().map(ClientId).collect(),
-        })
-    };
-    reading.prepare(sql)?.query_map([id.0], cohort)?.collect()
 }

@@ -258,7 +258,7 @@ fn resumed_runs_end_as_undisturbed_ones() {
     let ended = loop {
         let again = reopen(&store, id).unwrap();
         let stop = AtomicBool::new(false);
-        let round = again.resume().map_or(0, |resume| resume.state.round);
+        let round = again.resume().map_or(0, |resume| resume.state.round.0);
         resumed_from.push(round);
         let mut sink = StopAfter { round: round + 17, stop: &stop };
         let outcome =

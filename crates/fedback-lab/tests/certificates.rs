@@ -10,34 +10,32 @@ use std::collections::BTreeMap;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
-use fedback_engine::backend::Backend;
-use fedback_engine::simulate::Simulation;
+use fedback_engine::backend::{Course, Device, assemble};
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;
 use fedback_theory::certificate::Verdict;
 use fedback_theory::limit::rescales;
 use rayon::prelude::*;
 
-const REPETITIONS: usize = 24;
+const REPETITIONS: u64 = 24;
 
 /// √ of the mean squared distances to `point` at a few rounds up to the last, infinite where a repetition
 /// failed.
 fn distances(plan: &Plan, protocol: &Protocol, point: &[f64], rounds: u64) -> Vec<f64> {
     let federation: &Federation = &plan.federation;
-    let starts = plan.start.repeat(REPETITIONS);
-    let weights = federation.weights.clone();
-    let mut simulation =
-        Simulation::new(federation, *protocol, weights, Seed(99), Round(0), &starts, &[]);
+    let weights = federation.weights().clone();
+    let course = Course::new(*protocol, weights, Seed(99), &plan.start, REPETITIONS);
+    let mut backend = assemble(federation, course, Device::Cpu).unwrap();
     [rounds / 2, 3 * rounds / 4, rounds]
         .map(|until| {
-            simulation.advance(Round(until), false).unwrap();
-            if simulation.repetitions().any(|r| r.failed.is_some()) {
+            backend.advance(Round(until), false).unwrap();
+            if !backend.state().failed().is_empty() {
                 return f64::INFINITY;
             }
             let square = |theta: &[f64]| -> f64 {
                 theta.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum()
             };
-            let total: f64 = simulation.repetitions().map(|r| square(&r.theta)).sum();
+            let total: f64 = backend.state().repetitions.iter().map(|r| square(r.theta())).sum();
             (total / REPETITIONS as f64).sqrt()
         })
         .to_vec()
@@ -77,7 +75,7 @@ fn verify(plan: &Plan, check: &Check) -> Outcome {
         Verdict::DoesNotSettle | Verdict::MinimisationOnly => {
             // Away from the stable point, at its own steps and at small ones; models that are averaged
             // scatter too slowly to be seen.
-            let rescales = rescales(&plan.federation, &plan.protocol);
+            let rescales = rescales(&plan.federation, &plan.p_fedavg().unwrap());
             if rescales || start < 0.1 * judgement.own_steps.scale {
                 return Outcome::Undecided;
             }
@@ -123,7 +121,7 @@ fn settles_is_never_wrong() {
         .into_par_iter()
         .map(|seed| {
             let plan = random::plan(seed);
-            let check = Check::of(&plan, &mut |_| ());
+            let check = Check::of(&plan, &mut |_| ()).unwrap();
             let outcome = verify(&plan, &check);
             (seed, check, outcome)
         })

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use fedback_core::arrivals::{Arrivals, Latency, Trace};
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Round, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Round, Scheme, ServerRule, StepSize,
+};
 use fedback_core::stream::Seed;
 use fedback_engine::cohort::{Cohort, CohortSampler};
 use fedback_lab::experiment::Experiment;
@@ -14,11 +16,13 @@ fn protocol(cohort: usize, correct: bool) -> Protocol {
     Protocol {
         scheme: Scheme::FirstArrivals { cohort, correct },
         local_steps: 1,
-        batch: 1,
+        batch: Batch::Sampled(1),
         step_size: StepSize::Constant(0.1),
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
+        local: LocalRule::Descent,
+        server: ServerRule::Average,
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::Protocol;
+use fedback_core::state::Layout;
 use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
-use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
 use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
-use fedback_engine::server::Refusal;
+use fedback_engine::server::{Refusal, Update};
+use fedback_engine::work::{Order, Scratch, Task, Work, step_sizes};
 use fedback_lab::error::Error;
 use fedback_lab::event::{Ending, Event, Sink};
 use fedback_lab::experiment::{self, reopen, run_live, run_unrecorded};
@@ -47,10 +48,24 @@ every = 5
 consensus = true
 "#;
 
-fn plan() -> Plan {
-    let document = Document::parse(SPEC, "spec").unwrap();
+fn plan_of(kind: &str) -> Plan {
+    let spec = SPEC.replace("kind = \"p-fedavg\"", kind);
+    let document = Document::parse(&spec, "spec").unwrap();
     Plan::new(document.points().unwrap().remove(0), Path::new("."), "spec").unwrap()
 }
+
+fn plan() -> Plan {
+    plan_of("kind = \"p-fedavg\"")
+}
+
+/// Every algorithm: what its server keeps, and what its clients do.
+const KINDS: [&str; 5] = [
+    "kind = \"p-fedavg\"",
+    "kind = \"fedprox\"\nproximal = 0.7",
+    "kind = \"scaffold\"",
+    "kind = \"fedopt\"\nserver = { kind = \"momentum\", beta = 0.5 }",
+    "kind = \"fedopt\"\nserver = { kind = \"adam\" }",
+];
 
 struct Nobody;
 
@@ -83,30 +98,32 @@ impl Transport for Loopback<'_> {
     fn ask(&mut self, order: &LiveOrder<'_>) -> Result<(), TransportError> {
         let mut sizes = Vec::new();
         step_sizes(&self.protocol, order.round, &mut sizes);
-        let work = Order {
-            step_sizes: &sizes,
-            batch: self.protocol.batch,
-            deploy: self.protocol.deploy,
-            scale_objectives: self.protocol.scale_objectives,
-        };
+        let work = Order { protocol: &self.protocol, step_sizes: &sizes };
         let dim = self.federation.dim();
+        let layout = Layout::new(&self.protocol, dim, self.federation.clients());
+        let (sent, each) = (layout.broadcast(), layout.kept);
+        let mut place = 0;
         self.on_the_way.clear();
         for own in order.asked.chunk_by(|a, b| a.client == b.client) {
             let client = own[0].client;
             if (self.gone)(order.round.0, client) {
                 self.on_the_way.push(Arrival::Absent { client, reason: "gone".into() });
+                place += own.len();
                 continue;
             }
             for assignment in own {
                 let repetition = assignment.repetition;
                 let streams = Streams::new(order.seed, repetition, order.round.0, Purpose::Data);
-                let theta = &order.thetas[repetition as usize * dim..][..dim];
-                let task = Task { streams, theta, clients: &[client] };
+                let broadcast = &order.broadcasts[repetition as usize * sent..][..sent];
+                let task = Task { streams, broadcast, clients: &[client] };
                 let mut delta = vec![0.0; dim];
+                let mut kept = order.kept[place * each..][..each].to_vec();
+                place += 1;
                 let scratch = &mut Scratch::default();
-                self.federation.work(&work, &[task], &mut delta, scratch).unwrap();
+                self.federation.work(&work, &[task], &mut delta, &mut kept, scratch).unwrap();
                 let sender = Sender { round: order.round, repetition, client };
-                self.on_the_way.push(Arrival::Update { sender, delta });
+                let update = Update { delta, kept };
+                self.on_the_way.push(Arrival::Update { sender, update });
             }
         }
         Ok(())
@@ -162,17 +179,19 @@ fn bits(outcome: &Outcome) -> String {
 fn a_live_run_is_the_run_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("fedback.db")).unwrap();
-    let plan = plan();
-    let live =
-        interrupted_again_and_again(&store, &plan, Settings::default(), |_, _| false).unwrap();
-    let stop = AtomicBool::new(false);
-    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
-    assert_eq!(bits(&live), bits(&memory));
-    let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
-    assert_eq!(reopened.stored.state, RunState::Done);
-    assert_eq!(reopened.stored.cohorts, []);
-    assert_eq!(bits(&reopened.outcome()), bits(&memory));
-    assert_eq!(reopened.outcome().to_csv(), memory.to_csv());
+    for kind in KINDS {
+        let plan = plan_of(kind);
+        let live =
+            interrupted_again_and_again(&store, &plan, Settings::default(), |_, _| false).unwrap();
+        let stop = AtomicBool::new(false);
+        let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+        assert_eq!(bits(&live), bits(&memory), "{kind}");
+        let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
+        assert_eq!(reopened.stored.state, RunState::Done);
+        assert_eq!(reopened.stored.cohorts, []);
+        assert_eq!(bits(&reopened.outcome()), bits(&memory));
+        assert_eq!(reopened.outcome().to_csv(), memory.to_csv());
+    }
 }
 
 /// Client 1 is away in rounds 2 to 6, client 3 in rounds 4 to 7.
@@ -182,11 +201,14 @@ fn away(round: u64, client: ClientId) -> bool {
 
 #[test]
 fn absences_are_recorded_and_replayed() {
+    KINDS.iter().for_each(|kind| absences(&plan_of(kind)));
+}
+
+fn absences(plan: &Plan) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("fedback.db")).unwrap();
-    let plan = plan();
     let settings = Settings { minimum: 1, attempts: 0 };
-    let live = interrupted_again_and_again(&store, &plan, settings, away).unwrap();
+    let live = interrupted_again_and_again(&store, plan, settings, away).unwrap();
     assert_eq!(live.ending, Ending::Done);
     let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
     let cohorts = &reopened.stored.cohorts;
@@ -211,11 +233,17 @@ fn absences_are_recorded_and_replayed() {
     assert_eq!(recorded["curve"], replayed["curve"]);
     // One bit is noticed.
     let mut changed = reopened.stored.clone();
-    let theta = &mut changed.checkpoint.as_mut().unwrap().theta[5];
+    let theta = &mut changed.checkpoint.as_mut().unwrap().server[5];
     *theta = f64::from_bits(theta.to_bits() ^ 1);
     assert!(!experiment::replay(whole, &changed, &mut Nobody, &stop).unwrap().same);
+    if let Some(block) = reopened.stored.checkpoint.as_ref().unwrap().kept.first() {
+        let mut changed = reopened.stored.clone();
+        let kept = &mut changed.checkpoint.as_mut().unwrap().kept[0].numbers[0];
+        *kept = f64::from_bits(block.numbers[0].to_bits() ^ 1);
+        assert!(!experiment::replay(whole, &changed, &mut Nobody, &stop).unwrap().same);
+    }
     // Without the cohorts it would have been another run.
-    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    let memory = run_unrecorded(plan, &mut Nobody, &stop).unwrap();
     assert_ne!(memory.final_theta, live.final_theta);
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_core::stream::Seed;
-use fedback_lab::plan::{Asked, Census, CustomPlan, Plan, SiteTables};
+use fedback_lab::plan::{Asked, Census, CustomPlan, Given, Plan, SiteTables};
 use fedback_lab::spec::{Document, Point};
 
 const COMMON: &str = r#"
@@ -111,8 +111,9 @@ fn sites_do_what_one_table_does() {
             .map(|(client, ..)| Asked { repetition: 0, client: ClientId(*client as u32) })
             .collect();
         let key = (Seed(3), Round(2));
-        let there = site_plan.work(&part, key, &asked, &theta).unwrap();
-        assert_eq!(there, plan.work(&federation, key, &asked, &theta).unwrap());
+        let given = Given { asked: &asked, broadcasts: &theta, kept: &[] };
+        let there = site_plan.work(&part, key, given).unwrap();
+        assert_eq!(there, plan.work(&federation, key, given).unwrap());
     }
 }
 

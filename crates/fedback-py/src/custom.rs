@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use fedback_core::base::Base;
 use fedback_core::federation::ClientId;
 use fedback_core::stream::Streams;
-use fedback_engine::algorithm::WorkError;
-use fedback_engine::algorithm::plain::{Gradients, RowSource, Rows};
+use fedback_engine::plain::{BuiltInCursor, Gradients, Observations};
+use fedback_engine::work::WorkError;
 use fedback_lab::plan::{Built, CustomPlan};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -64,15 +64,15 @@ pub struct Parts<'a> {
     raised: Mutex<Option<PyErr>>,
 }
 
-/// Where a client's observations of one round come from.
-pub enum Source {
-    BuiltIn(RowSource),
+/// Where in a client's observations of one round a draw goes on.
+pub enum Cursor {
+    BuiltIn(BuiltInCursor),
     Python { client: u32, generator: Py<PyAny> },
 }
 
 /// Observations.
 pub enum Batch {
-    Rows(Rows),
+    Rows(Observations),
     Object(Py<PyAny>),
 }
 
@@ -111,7 +111,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Rows that a function returned, for a loss that is built in.
-    fn rows(&self, batch: &Bound<'_, PyAny>, count: usize) -> PyResult<Rows> {
+    fn rows(&self, batch: &Bound<'_, PyAny>, count: usize) -> PyResult<Observations> {
         let py = batch.py();
         let labelled = self.plan.loss.is_some_and(|loss| loss != fedback_core::loss::Loss::Mean);
         let binary = matches!(self.plan.loss, Some(fedback_core::loss::Loss::Logistic { .. }));
@@ -126,11 +126,11 @@ impl<'a> Parts<'a> {
                 .flat_map(|row| row.iter().copied().chain([1.0]))
                 .collect(),
         };
-        Ok(Rows { features, labels: to_floats(labels.as_bytes())? })
+        Ok(Observations { features, labels: to_floats(labels.as_bytes())? })
     }
 
     /// Built-in rows as a function sees them: an array, or features and labels.
-    fn object<'py>(&self, py: Python<'py>, rows: &Rows) -> PyResult<Bound<'py, PyAny>> {
+    fn object<'py>(&self, py: Python<'py>, rows: &Observations) -> PyResult<Bound<'py, PyAny>> {
         let features = floats(py, rows.features.iter().copied());
         let labels = floats(py, rows.labels.iter().copied());
         self.check(py, "batch")?.call1((features, labels, self.plan.dim))
@@ -138,36 +138,36 @@ impl<'a> Parts<'a> {
 }
 
 impl Gradients for Parts<'_> {
-    type Source = Source;
+    type Cursor = Cursor;
     type Batch = Batch;
 
     fn dim(&self) -> usize {
         self.plan.dim
     }
 
-    fn source(&self, streams: Streams, client: ClientId) -> Result<Source, WorkError> {
+    fn cursor(&self, streams: Streams, client: ClientId) -> Result<Cursor, WorkError> {
         if self.functions.draw.is_none() {
-            return Ok(Source::BuiltIn(RowSource::new(streams, client)));
+            return Ok(Cursor::BuiltIn(BuiltInCursor::new(streams, client)));
         }
         let stream = streams.client(client.0);
         let key = (stream.word(0), stream.word(1));
         self.call(client.0, |py| {
             let generator = self.check(py, "generator")?.call1(key)?.unbind();
-            Ok(Source::Python { client: client.0, generator })
+            Ok(Cursor::Python { client: client.0, generator })
         })
     }
 
     fn draw(
         &self,
-        source: &mut Source,
+        cursor: &mut Cursor,
         deployed: &[f64],
         count: usize,
     ) -> Result<Batch, WorkError> {
-        match (source, &self.plan.population, &self.functions.draw) {
-            (Source::BuiltIn(source), Some((base, response)), _) => {
-                Ok(Batch::Rows(source.draw(base, response, deployed, count)))
+        match (cursor, &self.plan.population, &self.functions.draw) {
+            (Cursor::BuiltIn(cursor), Some((base, response)), _) => {
+                Ok(Batch::Rows(cursor.draw(base, response, deployed, count)))
             }
-            (Source::Python { client, generator }, _, Some(draw)) => self.call(*client, |py| {
+            (Cursor::Python { client, generator }, _, Some(draw)) => self.call(*client, |py| {
                 let theta = floats(py, deployed.iter().copied());
                 let arguments = (draw, *client, theta, count, &*generator);
                 let batch = self.check(py, "observe")?.call1(arguments)?;
@@ -184,7 +184,7 @@ impl Gradients for Parts<'_> {
     fn everything(&self, client: ClientId, deployed: &[f64]) -> Result<Option<Batch>, WorkError> {
         Ok(match &self.plan.population {
             Some((Base::Table(table), response)) => {
-                let rows = Rows::everything(table, response, client.0 as usize, deployed);
+                let rows = Observations::everything(table, response, client.0 as usize, deployed);
                 Some(Batch::Rows(rows))
             }
             _ => None,

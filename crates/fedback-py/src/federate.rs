@@ -9,8 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
+use fedback_core::state::Layout;
 use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
-use fedback_engine::server::Refusal;
+use fedback_engine::server::{Refusal, Update};
 use fedback_lab::custom::Custom;
 use fedback_lab::error::Error;
 use fedback_lab::event::Ending;
@@ -61,7 +62,7 @@ pub fn federate(
         transport,
         messages,
         hash: plan.hash.clone(),
-        dim: plan.dim,
+        layout: Layout::new(&plan.protocol, plan.dim, plan.clients()),
         raised: Mutex::new(None),
         stop: AtomicBool::new(false),
     };
@@ -150,7 +151,7 @@ struct Link {
     transport: Py<PyAny>,
     messages: Py<PyModule>,
     hash: String,
-    dim: usize,
+    layout: Layout,
     raised: Mutex<Option<PyErr>>,
     /// Set where somebody asked to stop.
     stop: AtomicBool,
@@ -184,10 +185,11 @@ impl Transport for &Link {
             let arguments = (
                 &self.transport,
                 (order.round.0, order.first_step.0, order.seed.0),
-                (&self.hash, order.again, self.dim),
-                floats(py, order.thetas.iter().copied()),
+                (&self.hash, order.again, self.layout.broadcast(), self.layout.kept),
+                floats(py, order.broadcasts.iter().copied()),
                 pack(py, repetitions, u32::to_le_bytes),
                 pack(py, clients, u32::to_le_bytes),
+                floats(py, order.kept.iter().copied()),
             );
             self.messages.bind(py).getattr("ask")?.call1(arguments)?;
             Ok(())
@@ -224,12 +226,13 @@ impl Link {
             }
             let came = came.cast_into::<PyTuple>()?;
             Ok(Some(match came.len() {
-                4 => {
-                    let (round, repetition, client, delta): (u64, u64, u32, Bound<'_, PyBytes>) =
-                        came.extract()?;
+                5 => {
+                    type Came<'py> = (u64, u64, u32, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+                    let (round, repetition, client, delta, kept): Came<'_> = came.extract()?;
                     let client = ClientId(client);
                     let sender = Sender { round: Round(round), repetition, client };
-                    Arrival::Update { sender, delta: to_floats(delta.as_bytes())? }
+                    let (delta, kept) = (to_floats(delta.as_bytes())?, to_floats(kept.as_bytes())?);
+                    Arrival::Update { sender, update: Update { delta, kept } }
                 }
                 2 => {
                     let (client, reason): (u32, String) = came.extract()?;

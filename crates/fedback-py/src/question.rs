@@ -73,7 +73,7 @@ pub fn bounds(
         Overrides { delta, sigma, varsigma, mu, smoothness, accuracy, communication_cost };
     overrides.check().map_err(wrong)?;
     each(py, document, |plan| {
-        Ok((set_of(plan), Guarantees::of(plan, &overrides).to_json().to_string()))
+        Ok((set_of(plan), Guarantees::of_plan(plan, &overrides)?.to_json().to_string()))
     })
 }
 
@@ -85,9 +85,9 @@ pub fn check(
 ) -> PyResult<Vec<(String, String, Option<String>)>> {
     each(py, document, |plan| {
         let resamples = plan.resampled()?;
-        let mut check = Check::of(plan, &mut |_| {});
+        let mut check = Check::of(plan, &mut |_| {})?;
         if let Some(resamples) = resamples {
-            check = check.with_resamples(plan, resamples);
+            check = check.with_resamples(plan, resamples)?;
         }
         let label = label_of(&plan.spec.name, &plan.set);
         let title = format!("{label}: {}", check.verdict.as_str());

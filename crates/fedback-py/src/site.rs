@@ -3,8 +3,8 @@
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::Round;
 use fedback_core::stream::Seed;
-use fedback_engine::algorithm::plain::Plain;
-use fedback_lab::plan::{Asked, CustomPlan, Plan, SitePlan};
+use fedback_engine::plain::Plain;
+use fedback_lab::plan::{Asked, CustomPlan, Given, Plan, SitePlan};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -75,7 +75,21 @@ impl Site {
         self.plan.weights.len()
     }
 
-    /// The updates that are asked for: one row a pair of repetition and client.
+    /// Numbers that are broadcast for a repetition: θ, and what is sent with it.
+    #[getter]
+    fn broadcast(&self) -> usize {
+        self.plan.layout().broadcast()
+    }
+
+    /// Numbers that a client keeps from one of its rounds to the next.
+    #[getter]
+    fn kept(&self) -> usize {
+        self.plan.layout().kept
+    }
+
+    /// The updates that are asked for, a row a pair of repetition and client: what each client moved
+    /// by, and what it keeps now.
+    #[expect(clippy::too_many_arguments, reason = "arguments of a Python function")]
     fn work<'py>(
         &self,
         py: Python<'py>,
@@ -83,25 +97,30 @@ impl Site {
         round: u64,
         repetitions: &[u8],
         clients: &[u8],
-        thetas: &[u8],
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let dim = self.plan.dim;
+        broadcasts: &[u8],
+        kept: &[u8],
+    ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let layout = self.plan.layout();
         let repetitions = unpack(repetitions, u32::from_le_bytes)?;
         let clients = unpack(clients, u32::from_le_bytes)?;
-        let thetas = to_floats(thetas)?;
-        let models = thetas.len() / dim;
+        let (broadcasts, kept) = (to_floats(broadcasts)?, to_floats(kept)?);
+        let models = broadcasts.len() / layout.broadcast();
         let fits = repetitions.len() == clients.len()
-            && thetas.len() == models * dim
+            && broadcasts.len() == models * layout.broadcast()
+            && kept.len() == clients.len() * layout.kept
             && repetitions.iter().all(|r| (*r as usize) < models)
-            && clients.iter().all(|c| (*c as usize) < self.plan.weights.len());
+            && clients.iter().all(|c| (*c as usize) < layout.clients);
         if !fits {
             let why = format!(
-                "an order for other shapes: {} repetitions, {} clients, {} numbers in models; \
-                 here are {} clients and {dim} coordinates",
+                "an order for other shapes: {} repetitions, {} clients, {} numbers in models, {} \
+                 that clients keep; here are {} clients, {} coordinates, {} numbers kept",
                 repetitions.len(),
                 clients.len(),
-                thetas.len(),
-                self.plan.weights.len()
+                broadcasts.len(),
+                kept.len(),
+                layout.clients,
+                layout.dim,
+                layout.kept
             );
             return Err(InputError::new_err(why));
         }
@@ -111,20 +130,21 @@ impl Site {
             .map(|(&repetition, &client)| Asked { repetition, client: ClientId(client) })
             .collect();
         let key = (Seed(seed), Round(round));
-        let deltas = py.detach(|| match &self.problem {
+        let given = Given { asked: &asked, broadcasts: &broadcasts, kept: &kept };
+        let updates = py.detach(|| match &self.problem {
             Problem::BuiltIn(federation) => self
                 .plan
-                .work(&**federation, key, &asked, &thetas)
+                .work(&**federation, key, given)
                 .map_err(|error| RunError::new_err(error.to_string())),
             Problem::Custom(plan, functions) => {
                 let parts = Parts::new(plan, functions);
                 let work = Plain { gradients: parts, weights: self.plan.weights.clone() };
-                self.plan.work(&work, key, &asked, &thetas).map_err(|error| {
+                self.plan.work(&work, key, given).map_err(|error| {
                     let raised = work.gradients.raised();
                     raised.unwrap_or_else(|| RunError::new_err(error.to_string()))
                 })
             }
         })?;
-        Ok(floats(py, deltas))
+        Ok((floats(py, updates.deltas), floats(py, updates.kept)))
     }
 }

@@ -50,7 +50,17 @@ def test_equal_to_built_in_within_standard_errors(two_sites, parts, deploy):
         assert (abs(error) < 4.5 * np.hypot(run.standard_error(name), sampled) + 1e-12).all()
 
 
-def test_a_custom_loss_on_a_table_is_the_built_in_one():
+KEYS = {"scheme": "without-replacement", "cohort": 2, "local_steps": 3, "step_size": 0.3}
+
+
+@pytest.mark.parametrize("batch", [4, "all"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [fedback.p_fedavg(**KEYS), fedback.fedprox(proximal=0.7, **KEYS), fedback.scaffold(**KEYS),
+     fedback.fedopt(server=fedback.adam(), **KEYS)],
+    ids=lambda section: section["kind"],
+)  # fmt: skip
+def test_a_custom_loss_on_a_table_is_the_built_in_one(algorithm, batch):
     """Rows are drawn from the same streams, so that only the last digits differ."""
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(90, 2)), rng.integers(0, 2, 90).astype(float)
@@ -66,9 +76,7 @@ def test_a_custom_loss_on_a_table_is_the_built_in_one():
     def spec(loss):
         return fedback.Spec(
             rounds=40, repetitions=2, seed=5, measure={"every": 10},
-            algorithm=fedback.p_fedavg(
-                scheme="without-replacement", cohort=2, local_steps=3, batch=4, step_size=0.3
-            ),
+            algorithm={**algorithm, "batch": batch},
             problem=fedback.Problem(
                 base=fedback.table(data, label="y", partition={"equal": 3}),
                 response=fedback.best_response(features=["a"], sensitivity=[0.2, 0.8, 1.4]),
@@ -81,6 +89,14 @@ def test_a_custom_loss_on_a_table_is_the_built_in_one():
     assert np.allclose(ours["risk"], theirs["risk"], rtol=1e-10)
     assert ours.columns == ["risk"] and ours.stable_point is None
     assert ours.to_dict()["curve"][0]["distance_sq"] is None
+
+
+def test_all_of_a_population_must_be_there(population, two_sites):
+    with pytest.raises(fedback.InputError, match='algorithm.batch: found "all".*cannot be listed'):
+        fedback.run(population.set({"algorithm.batch": "all"}))
+    on_normal_data = custom(two_sites, base=fedback.gaussian(mean=MEAN), loss=loss)
+    with pytest.raises(fedback.InputError, match="expectation of a custom loss"):
+        fedback.run(on_normal_data.set({"algorithm.batch": "all"}))
 
 
 def test_seeded_and_resumed(population, tmp_path):

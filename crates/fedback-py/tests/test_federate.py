@@ -19,14 +19,15 @@ class Loopback:
         self.orders.append(order)
         gone = {client for client in order.clients if self.lost(order, client)}
         self.mail.extend(("absent", client, "gone") for client in sorted(gone))
-        for repetition, client in zip(order.repetitions, order.clients):
+        for place, (repetition, client) in enumerate(zip(order.repetitions, order.clients)):
             if client in gone:
                 continue
             site = self.holder[int(client)]
             assert order.plan_hash == site.plan_hash
             pair = (np.array([repetition]), np.array([client]))
-            [delta] = site.work(order.round, order.seed, *pair, order.thetas)
-            self.mail.append(("update", order.round, repetition, client, delta))
+            own = order.kept[place : place + 1]
+            delta, kept = site.update(order.round, order.seed, *pair, order.thetas, own)
+            self.mail.append(("update", order.round, repetition, client, delta[0], kept[0]))
 
     def next(self):
         return self.mail.popleft() if self.mail else ("deadline",)
@@ -58,6 +59,43 @@ def test_the_bits_of_a_run_in_memory(few, scheme, deploy, tmp_path):
         assert np.array_equal(live[name], memory[name])
     replayed, same = fedback.replay(1, store=tmp_path / "runs.db")
     assert same and np.array_equal(replayed["risk"], memory["risk"])
+
+
+ALGORITHMS = {
+    "fedprox": fedback.fedprox(proximal=0.5, scheme="full", local_steps=3, step_size=0.1),
+    "scaffold": fedback.scaffold(
+        scheme="without-replacement", cohort=1, local_steps=3, step_size=0.1
+    ),
+    "momentum": fedback.fedopt(server=fedback.momentum(beta=0.5), scheme="full", step_size=0.1),
+    "adam": fedback.fedopt(server=fedback.adam(rate=0.2), scheme="full", step_size=0.1),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_the_bits_of_a_run_in_memory(few, name, tmp_path):
+    spec = fedback.Spec(few, algorithm=ALGORITHMS[name])
+    sites = [fedback.Site(spec, clients=[client]) for client in (1, 0)]
+    live = fedback.federate(spec, Loopback(sites), store=tmp_path / "runs.db")
+    memory = fedback.run(spec)
+    assert np.array_equal(live.final_theta, memory.final_theta)
+    assert fedback.replay(1, store=tmp_path / "runs.db")[1]
+
+
+def test_sites_remember_nothing(few):
+    """What clients keep comes with the order and goes back with the update."""
+    spec = fedback.Spec(few, algorithm=ALGORITHMS["scaffold"])
+    site = fedback.Site(spec)
+    assert (site.dim, site.broadcast, site.kept) == (1, 2, 1)
+    pair, thetas = (np.array([0]), np.array([1])), np.array([[2.0, 0.25]])
+    first = site.update(4, 7, *pair, thetas, np.array([[0.5]]))
+    again = site.update(4, 7, *pair, thetas, np.array([[0.5]]))
+    assert np.array_equal(first.delta, again.delta) and np.array_equal(first.kept, again.kept)
+    # c_i - c + (theta - w_i) / (sum of steps).
+    assert first.kept == pytest.approx(0.5 - 0.25 - first.delta / 0.3, rel=1e-12)
+    with pytest.raises(fedback.InputError, match="keep 1 numbers.*call update"):
+        site.work(4, 7, *pair, thetas)
+    with pytest.raises(fedback.InputError, match="other shapes"):
+        site.update(4, 7, *pair, thetas[:, :1])
 
 
 def test_orders_say_what_is_asked(few):

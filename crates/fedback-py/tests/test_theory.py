@@ -77,3 +77,34 @@ def test_fits_from_frames(tmp_path):
     )
     with pytest.raises(fedback.InputError, match="exists already|not empty|--force"):
         fedback.fit(pandas.concat(rows), thetas, output=tmp_path / "fit", response="location")
+
+
+def test_other_algorithms_are_not_answered_for(two_sites):
+    """Theory knows P-FedAvg; of the others it says so, and where they settle it says for each."""
+    scaffold = fedback.Spec(two_sites, algorithm=fedback.scaffold(scheme="full", step_size=0.1))
+    assert fedback.solve(scaffold).stable_point == [5.0]
+    for ask in (fedback.exact, fedback.check, fedback.bounds):
+        with pytest.raises(fedback.InputError, match="algorithm.kind.*scaffold"):
+            ask(scaffold)
+    arrivals = {
+        "scheme": "first-arrivals",
+        "cohort": 1,
+        "step_size": 0.1,
+        "latency": {"kind": "exponential", "mean": [1.0, 4.0]},
+    }
+    settles = {
+        kind: fedback.solve(fedback.Spec(two_sites, algorithm=section)).settles_at
+        for kind, section in {
+            "p-fedavg": fedback.p_fedavg(**arrivals),
+            "fedprox": fedback.fedprox(proximal=1.0, **arrivals),
+            "scaffold": fedback.scaffold(**arrivals),
+            "adam": fedback.fedopt(server=fedback.adam(), **arrivals),
+        }.items()
+    }
+    # The first of two exponentials: 0.8 and 0.2; effective weights .56 : .06.
+    weights = np.array([0.56, 0.06]) / 0.62
+    effective = weights @ [1.0, 4.0] / (1 - weights @ [0.5, 0.9])
+    assert settles["p-fedavg"] == pytest.approx([effective], rel=1e-9)
+    assert settles["fedprox"] == pytest.approx([effective], rel=1e-9)
+    assert settles["scaffold"] == pytest.approx([5.0], rel=1e-9)
+    assert settles["adam"] is None

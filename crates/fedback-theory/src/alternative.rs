@@ -7,8 +7,9 @@
 //! taken where it meets the corrected conditions βμ̃ > 1, γ ≥ E and β/γ ≤ μ̃/c2, and the smallest
 //! β = 2/μ̃, γ = max(E, 2c2/μ̃²) otherwise.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Scheme, StepSize};
 
 use crate::bounds::{Bound, Setting, Value, Version, short};
 use crate::exact::ExactCurve;
@@ -31,7 +32,7 @@ const MOST_WORK: f64 = 3e8;
 
 pub(crate) fn of(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
@@ -41,7 +42,7 @@ pub(crate) fn of(
     let step = step(protocol, setting, corrected);
     let path = step.clone().and_then(|(beta, gamma)| {
         let step_size = StepSize::Decaying { beta, gamma };
-        let protocol = Protocol { step_size, ..*protocol };
+        let protocol = PFedAvg { step_size, ..*protocol };
         trajectory(federation, &protocol, start, stable_point, rounds)
     });
     let mut alternative = Alternative {
@@ -103,7 +104,7 @@ impl Alternative {
     }
 }
 
-fn step(protocol: &Protocol, setting: &Setting, corrected: &Bound) -> Result<(f64, f64), String> {
+fn step(protocol: &PFedAvg, setting: &Setting, corrected: &Bound) -> Result<(f64, f64), String> {
     setting.covered.clone()?;
     let (mu_tilde, smallest) = (corrected.mu_tilde.clone()?, corrected.beta.clone()?);
     let (c2, e) = (corrected.c[1].clone()?, setting.local_steps);
@@ -120,19 +121,19 @@ fn step(protocol: &Protocol, setting: &Setting, corrected: &Bound) -> Result<(f6
 /// G² along the trajectory, and Δ₁.
 fn trajectory(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
 ) -> Result<(f64, f64), String> {
     let point = stable_point.ok_or("there is no stable point")?;
     let dim = federation.dim() as f64;
-    let each = if federation.response.is_diagonal() { dim } else { 4.0 * dim.powi(3) };
+    let each = if federation.response().is_diagonal() { dim } else { 4.0 * dim.powi(3) };
     let steps = rounds as f64 * protocol.local_steps as f64;
     if steps * each * federation.clients() as f64 > MOST_WORK {
         return Err("the trajectory is too long to be followed; lower rounds".into());
     }
-    let curve = |protocol: &Protocol| -> Result<f64, String> {
+    let curve = |protocol: &PFedAvg| -> Result<f64, String> {
         let mut curve = ExactCurve::new(federation, protocol, start, Some(point))
             .map_err(|error| format!("G is known along exact trajectories only: {}", error.0))?;
         curve.advance();
@@ -141,7 +142,7 @@ fn trajectory(
     // Before an aggregation the average of all clients is what full participation makes of it.
     let first = match protocol.local_steps {
         1 => curve(protocol)?,
-        _ => curve(&Protocol { local_steps: 1, scheme: Scheme::Full, ..unscaled(protocol) })?,
+        _ => curve(&PFedAvg { local_steps: 1, scheme: Scheme::Full, ..unscaled(protocol) })?,
     };
     let mut largest: f64 = 0.0;
     let mut curve = ExactCurve::new(federation, protocol, start, Some(point)).map_err(|e| e.0)?;
@@ -155,6 +156,6 @@ fn trajectory(
 }
 
 /// The average of scaled steps is the average of unscaled ones with the clients' weights.
-fn unscaled(protocol: &Protocol) -> Protocol {
-    Protocol { scale_objectives: false, ..*protocol }
+fn unscaled(protocol: &PFedAvg) -> PFedAvg {
+    PFedAvg { scale_objectives: false, ..*protocol }
 }

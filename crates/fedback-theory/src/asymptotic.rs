@@ -20,8 +20,9 @@
 //! (βA − I) lim (t + γ) E(x) = β² (E−1)/2 Σ p_i G_i g_i with g_i = −r_i and G_i = I − M_i (I where
 //! the model is deployed once a round; N p_i² for p_i where objectives are scaled).
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Deploy, Scheme, StepSize};
 use nalgebra::{DMatrix, DVector};
 
 use crate::spectrum;
@@ -52,7 +53,7 @@ const MOST_COORDINATES: usize = 24;
 /// The law, or why there is none.
 pub fn large_time(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     stable_point: Option<&[f64]>,
 ) -> Result<LargeTime, String> {
     if !federation.is_affine() {
@@ -70,7 +71,7 @@ pub fn large_time(
         return Err("the law is not computed for first arrivals of unequal speed".into());
     }
     let (n, dim) = (federation.clients() as f64, federation.dim());
-    let uneven = federation.weights.iter().any(|p| (p * n - 1.0).abs() > 1e-9);
+    let uneven = federation.weights().iter().any(|p| (p * n - 1.0).abs() > 1e-9);
     let without = matches!(protocol.scheme, Scheme::WithoutReplacement { .. });
     if without && uneven && protocol.aggregate == Aggregate::Iterates && !protocol.scale_objectives
     {
@@ -80,13 +81,13 @@ pub fn large_time(
                 .into(),
         );
     }
-    if !federation.response.is_diagonal() && dim > MOST_COORDINATES {
+    if !federation.response().is_diagonal() && dim > MOST_COORDINATES {
         return Err(format!(
             "matrix responses in more than {MOST_COORDINATES} dimensions are too many unknowns"
         ));
     }
     let field = Field::new(federation, protocol, point);
-    let diagonal = federation.response.is_diagonal();
+    let diagonal = federation.response().is_diagonal();
     let margin = match diagonal {
         true => field.derivative.diagonal().min(),
         false => spectrum::smallest_real_part(&field.derivative)
@@ -135,14 +136,14 @@ struct Field {
 }
 
 impl Field {
-    fn new(federation: &Federation, protocol: &Protocol, point: &[f64]) -> Self {
+    fn new(federation: &Federation, protocol: &PFedAvg, point: &[f64]) -> Self {
         let (n, dim) = (federation.clients() as f64, federation.dim());
         let mut derivative = DMatrix::identity(dim, dim);
         let mut noise = DMatrix::zeros(dim, dim);
         let mut drift = DVector::zeros(dim);
         let theta = DVector::from_column_slice(point);
         let local_steps = protocol.local_steps as f64;
-        for (i, &p) in federation.weights.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+        for (i, &p) in federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0) {
             let population = federation.population(i);
             let matrix = population.shift_matrix();
             let (mean, covariance) = population.base_moments();
@@ -159,7 +160,7 @@ impl Field {
                     (n / k * p * p, n / k * finite * p * p)
                 }
             };
-            noise += covariance * (own / protocol.batch as f64);
+            noise += covariance * (own / protocol.batch.size());
             noise += &drive * drive.transpose() * (spread * local_steps);
             let weight = if protocol.scale_objectives { n * p * p } else { p };
             drift -= match protocol.deploy {

@@ -14,8 +14,9 @@
 
 mod setting;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, StepSize};
+use fedback_core::protocol::StepSize;
 
 use crate::alternative::{self, Alternative};
 use crate::constants::Constants;
@@ -114,7 +115,7 @@ impl Bounds {
     /// The bounds of a problem; `rounds` is how far the alternative theorems look.
     pub fn new(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         start: &[f64],
         stable_point: Option<&[f64]>,
         constants: &Constants,

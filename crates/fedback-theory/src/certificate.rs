@@ -20,8 +20,8 @@ mod outlook;
 mod small_steps;
 mod verdict;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Protocol;
 
 pub use approximation::Approximation;
 pub use assumptions::Assumptions;
@@ -69,7 +69,7 @@ impl Certificate {
     /// Certifies a problem. `rounds` are those of the run; `stage` is told what is being done.
     pub fn of(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         start: &[f64],
         rounds: u64,
         stage: &mut dyn FnMut(&'static str),
@@ -81,7 +81,7 @@ impl Certificate {
     /// effective weights, and all that is certified is about them.
     pub fn of_choice(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&Choice>,
         start: &[f64],
         rounds: u64,
@@ -170,7 +170,7 @@ impl Certificate {
 /// The verdict on a problem, without the rest of a certificate.
 pub fn judge(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     choice: Option<&Choice>,
     start: &[f64],
     stable: &StableReport,

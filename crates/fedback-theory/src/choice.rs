@@ -10,7 +10,40 @@
 //! proportion to p_k π_k, whose update is multiplied by (N/K) Σ p_k π_k; with a_k = p_k/π_k (Horvitz and
 //! Thompson 1952) it is one at the weights p_k themselves.
 
+use fedback_core::misfit::Unsupported;
+use fedback_core::protocol::{LocalRule, Protocol, ServerRule};
 use nalgebra::DMatrix;
+
+/// Which weights decide where small steps settle when fast clients come more often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WeightsThatCount {
+    /// The clients' own, p_i.
+    Own,
+    /// The effective ones, in proportion to E(c_k).
+    Effective,
+}
+
+impl WeightsThatCount {
+    /// Of a protocol. Rules that keep nothing rest where the expected combined work vanishes.
+    /// SCAFFOLD rests where every client's corrected gradient does, whoever comes more often: the
+    /// weights are those of c = Σ p_i c_i.
+    pub fn of(protocol: &Protocol) -> Result<Self, Unsupported> {
+        match (protocol.server, protocol.local) {
+            (ServerRule::Adam { .. }, _) => Err(Unsupported::new(
+                "algorithm.server",
+                "Adam's steps are not linear in the combined work: where it settles depends on the \
+                 noise",
+            )),
+            (ServerRule::Average | ServerRule::Momentum { .. }, LocalRule::Scaffold) => {
+                Ok(WeightsThatCount::Own)
+            }
+            (
+                ServerRule::Average | ServerRule::Momentum { .. },
+                LocalRule::Descent | LocalRule::Proximal { .. },
+            ) => Ok(WeightsThatCount::Effective),
+        }
+    }
+}
 
 /// The mean and the covariance of the coefficients of a cohort.
 #[derive(Clone, Debug)]

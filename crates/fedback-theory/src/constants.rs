@@ -7,10 +7,10 @@
 //! Linear models on a table meet the assumptions on no unbounded set; what is said of them is
 //! measured at the stable point and called estimated.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
-use fedback_core::protocol::Protocol;
 use nalgebra::{DMatrix, DVector};
 
 /// Where the value of a constant came from.
@@ -93,14 +93,14 @@ impl Constants {
     /// The constants of a problem under a protocol's batches, seen from its stable point.
     pub fn of(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Self {
         let clients = 0..federation.clients();
         let sensitivities: Vec<f64> =
             clients.map(|i| federation.population(i).sensitivity()).collect();
-        let counted = || federation.weights.iter().zip(&sensitivities).filter(|(p, _)| **p > 0.0);
+        let counted = || federation.weights().iter().zip(&sensitivities).filter(|(p, _)| **p > 0.0);
         let average = counted().map(|(p, e)| p * e).sum();
         let largest = counted().map(|(_, e)| *e).fold(0.0, f64::max);
         let delta_0 = match stable_point {
@@ -110,15 +110,16 @@ impl Constants {
                 Constant::derived(apart, "|start − stable point|²")
             }
         };
-        let batch = protocol.batch as f64;
-        let [mu, smoothness, sigma, varsigma] = match (federation.loss, &federation.base) {
+        let batch = protocol.batch.size();
+        let [mu, smoothness, sigma, varsigma] = match (federation.loss(), federation.base()) {
             (Loss::Squared { .. }, Base::Table(table)) => {
                 Rows { federation, table, loss: Squared, batch }.estimate(stable_point)
             }
             (Loss::Logistic { .. }, Base::Table(table)) => {
                 Rows { federation, table, loss: Logistic, batch }.estimate(stable_point)
             }
-            _ => [
+            (Loss::Mean, Base::Table(_))
+            | (Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }, Base::Gaussian(_)) => [
                 Constant::derived(1.0, "the loss |θ − z|²/2 has the Hessian I"),
                 Constant::derived(1.0, "∇ℓ = θ − z"),
                 Constant::derived(
@@ -146,13 +147,13 @@ impl Constants {
 
 /// The clients that count.
 fn relevant(federation: &Federation) -> impl Iterator<Item = usize> + Clone {
-    (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0)
+    (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0)
 }
 
 /// The largest trace of the covariance of a client's observations.
 fn largest_noise(federation: &Federation) -> f64 {
     let trace = |i: usize| federation.population(i).base_variance().iter().sum::<f64>();
-    match &federation.base {
+    match &federation.base() {
         Base::Gaussian(base) => base.dim as f64 * base.noise * base.noise,
         Base::Table(_) => relevant(federation).map(trace).fold(0.0, f64::max),
     }
@@ -164,15 +165,15 @@ const MOST_EXACT: usize = 32;
 /// The smallest ς of A5 for the loss `mean`.
 fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
     let dim = federation.dim();
-    let response = &federation.response;
+    let response = &federation.response();
     let diagonal = response.is_diagonal();
     let entry = |i: usize, j: usize| response.diagonal(i, j);
     let average: Vec<f64> = (0..dim)
-        .map(|j| relevant(federation).map(|i| federation.weights[i] * entry(i, j)).sum())
+        .map(|j| relevant(federation).map(|i| federation.weights()[i] * entry(i, j)).sum())
         .collect();
     let mean_matrix = (!diagonal).then(|| {
         relevant(federation)
-            .map(|i| response.matrix(i, dim) * federation.weights[i])
+            .map(|i| response.matrix(i, dim) * federation.weights()[i])
             .fold(DMatrix::zeros(dim, dim), |sum, matrix| sum + matrix)
     });
     let mut exact = true;
@@ -265,7 +266,7 @@ impl<L: MarginLoss> Rows<'_, L> {
     fn client(&self, client: usize, theta: &DVector<f64>, mean: &DVector<f64>) -> (f64, f64) {
         let ridge = self.federation.ridge();
         let mut shift = vec![0.0; theta.len()];
-        self.federation.response.apply(client, theta.as_slice(), &mut shift);
+        self.federation.response().apply(client, theta.as_slice(), &mut shift);
         let shift = DVector::from_vec(shift);
         let penalty = ridge.component_mul(theta);
         let (mut steepest, mut spread, mut count) = (0.0f64, 0.0, 0.0);

@@ -84,22 +84,24 @@ pub fn of_points(
 /// Whether some client's data react.
 fn reacts(federation: &Federation) -> bool {
     let dim = federation.dim();
-    let counts = |client: &usize| federation.weights[*client] > 0.0;
-    (0..federation.clients()).filter(counts).any(|c| federation.response.sensitivity(c, dim) > 0.0)
+    let counts = |client: &usize| federation.weights()[*client] > 0.0;
+    (0..federation.clients())
+        .filter(counts)
+        .any(|c| federation.response().sensitivity(c, dim) > 0.0)
 }
 
 /// Whether all clients that count share one M, the score is linear and an intercept is free.
 fn is_absorbed(federation: &Federation) -> bool {
-    let linear = !matches!(federation.loss, Loss::Mean);
+    let linear = !matches!(federation.loss(), Loss::Mean);
     if !linear || !federation.has_intercept() || !reacts(federation) {
         return false;
     }
     let dim = federation.dim();
-    let mut counting = (0..federation.clients()).filter(|&c| federation.weights[c] > 0.0);
+    let mut counting = (0..federation.clients()).filter(|&c| federation.weights()[c] > 0.0);
     let Some(first) = counting.next() else { return false };
-    let common = federation.response.matrix(first, dim);
+    let common = federation.response().matrix(first, dim);
     let negligible = 1e-12 * common.amax();
-    counting.all(|c| (federation.response.matrix(c, dim) - &common).amax() <= negligible)
+    counting.all(|c| (federation.response().matrix(c, dim) - &common).amax() <= negligible)
 }
 
 fn words(found: &Degeneracy, reacts: bool, size: f64) -> String {

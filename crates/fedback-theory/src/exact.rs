@@ -18,9 +18,10 @@ mod scalars;
 
 use std::borrow::Cow;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme, Step};
+use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
 use fedback_core::risk::Quadratic;
 use matrices::Matrices;
 use scalars::Scalars;
@@ -55,7 +56,7 @@ pub struct NotAffine(pub String);
 
 /// The recursion, advanced round by round.
 pub struct ExactCurve<'a> {
-    protocol: &'a Protocol,
+    protocol: &'a PFedAvg,
     quadratic: Quadratic,
     aggregation: Aggregation<'a>,
     /// What errors are measured from: the stable point where there is one.
@@ -87,7 +88,7 @@ impl<'a> ExactCurve<'a> {
     /// The curve of a problem started at `start`; `stable_point` where there is one.
     pub fn new(
         federation: &'a Federation,
-        protocol: &'a Protocol,
+        protocol: &'a PFedAvg,
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Result<Self, NotAffine> {
@@ -97,13 +98,13 @@ impl<'a> ExactCurve<'a> {
     /// The same where the moments of a cohort's coefficients are given, as first arrivals need.
     pub fn of_choice(
         federation: &'a Federation,
-        protocol: &'a Protocol,
+        protocol: &'a PFedAvg,
         choice: Option<&'a Choice>,
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Result<Self, NotAffine> {
         if !federation.is_affine() {
-            let name = match federation.loss {
+            let name = match federation.loss() {
                 Loss::Mean => "mean",
                 Loss::Squared { .. } => "squared",
                 Loss::Logistic { .. } => "logistic",
@@ -121,23 +122,23 @@ impl<'a> ExactCurve<'a> {
         let clients = federation.clients();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
         let scale: Vec<f64> = match protocol.scale_objectives {
-            true => federation.weights.iter().map(|p| clients as f64 * p).collect(),
+            true => federation.weights().iter().map(|p| clients as f64 * p).collect(),
             false => vec![1.0; clients],
         };
-        let state = match federation.response.is_diagonal() {
+        let state = match federation.response().is_diagonal() {
             true => State::Scalars(Scalars::new(federation, protocol, scale, start, &centre)),
             false => State::Matrices(Matrices::new(federation, protocol, scale, start, &centre)),
         };
         let expected = match choice {
             Some(choice) => Cow::Borrowed(&*choice.expected),
             None if protocol.scale_objectives => Cow::Owned(vec![1.0 / clients as f64; clients]),
-            None => Cow::Borrowed(&*federation.weights),
+            None => Cow::Borrowed(&**federation.weights()),
         };
         let aggregation = Aggregation {
             scheme: protocol.scheme,
             aggregate: protocol.aggregate,
             scaled: protocol.scale_objectives,
-            weights: &federation.weights,
+            weights: federation.weights(),
             expected,
             choice,
         };

@@ -150,7 +150,7 @@ fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), TooMany> {
     // Each evaluation counts all arrivals, and leaves everybody who moves out of the count.
     let (evaluations, moving) = match arrivals.latency.as_ref() {
         Latency::Trace(trace) => Jumps::cost(trace),
-        _ => (EVALUATIONS, clients),
+        Latency::Exponential { .. } | Latency::Lognormal { .. } => (EVALUATIONS, clients),
     };
     let each = clients * clients + moving * clients * if pairs { clients } else { 1.0 };
     let most = if pairs { MOST_WORK_FOR_PAIRS } else { MOST_WORK };

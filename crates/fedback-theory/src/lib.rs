@@ -9,6 +9,9 @@
 //! accuracy. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
+// Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
+#![deny(clippy::wildcard_enum_match_arm)]
+
 pub mod alternative;
 pub mod asymptotic;
 pub mod bounds;
@@ -21,6 +24,7 @@ pub mod inclusion;
 pub mod limit;
 mod newton;
 pub mod optimal;
+pub mod p_fedavg;
 pub mod planner;
 mod spectrum;
 pub mod stable;

@@ -11,8 +11,9 @@ mod floor;
 mod gradient_noise;
 mod second_moment;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
+use fedback_core::protocol::{Aggregate, Deploy, Scheme};
 use nalgebra::DMatrix;
 
 pub use floor::Floor;
@@ -62,14 +63,14 @@ const LARGE_BUDGET: f64 = 4e8;
 impl RoundMap {
     /// Linearises the rounds of a protocol at `theta`. Where clients are too many for a scan, evenly
     /// spaced ones stand for all; none where the dimension alone is too high.
-    pub fn new(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> Option<Self> {
+    pub fn new(federation: &Federation, protocol: &PFedAvg, theta: &[f64]) -> Option<Self> {
         RoundMap::within(BUDGET, federation, protocol, None, theta)
     }
 
     /// The same where the moments of a cohort's coefficients are given, as first arrivals need.
     pub fn of_choice(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&Choice>,
         theta: &[f64],
     ) -> Option<Self> {
@@ -80,7 +81,7 @@ impl RoundMap {
     /// each for itself.
     pub fn thorough(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&Choice>,
         theta: &[f64],
     ) -> Option<Self> {
@@ -90,12 +91,12 @@ impl RoundMap {
     fn within(
         budget: f64,
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&Choice>,
         theta: &[f64],
     ) -> Option<Self> {
         let relevant: Vec<usize> =
-            (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0).collect();
+            (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0).collect();
         let (dim, local_steps) = (theta.len(), protocol.local_steps);
         let each = (2.0 * dim as f64).powi(3) * (2.0 + (local_steps as f64).log2());
         let affordable = (budget / each).floor() as usize;
@@ -103,12 +104,12 @@ impl RoundMap {
             return None;
         }
         let every = relevant.len().div_ceil(affordable);
-        let total: f64 = relevant.iter().map(|&i| federation.weights[i]).sum();
+        let total: f64 = relevant.iter().map(|&i| federation.weights()[i]).sum();
         let chosen: Vec<usize> = relevant.into_iter().step_by(every).collect();
         // What the chosen ones stand for; one where nobody is left out.
         let stands_for = match every {
             1 => 1.0,
-            _ => total / chosen.iter().map(|&i| federation.weights[i]).sum::<f64>(),
+            _ => total / chosen.iter().map(|&i| federation.weights()[i]).sum::<f64>(),
         };
         // Nobody stands for others where pairs differ.
         if choice.is_some() && every > 1 {
@@ -119,7 +120,7 @@ impl RoundMap {
         let clients = chosen
             .into_iter()
             .map(|number| {
-                let p = federation.weights[number];
+                let p = federation.weights()[number];
                 let expansion = federation.population(number).expand(theta, theta);
                 let (expected, choice, square) = cohort.of(number, p);
                 LocalMap {
@@ -256,9 +257,9 @@ impl RoundMap {
 
 /// Whether an aggregation multiplies the whole model by a random number: the coefficients of a cohort
 /// do not sum to one, and models rather than updates are averaged.
-pub fn rescales(federation: &Federation, protocol: &Protocol) -> bool {
+pub fn rescales(federation: &Federation, protocol: &PFedAvg) -> bool {
     let n = federation.clients() as f64;
-    let uneven = federation.weights.iter().any(|p| (p * n - 1.0).abs() > 1e-9);
+    let uneven = federation.weights().iter().any(|p| (p * n - 1.0).abs() > 1e-9);
     let partial = matches!(protocol.scheme, Scheme::WithoutReplacement { cohort }
         if cohort < federation.clients());
     protocol.aggregate == Aggregate::Iterates && partial && uneven && !protocol.scale_objectives
@@ -278,7 +279,7 @@ impl<'a> Coefficients<'a> {
     /// None for first arrivals of whom nothing is known.
     fn new(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&'a Choice>,
     ) -> Option<Self> {
         let n = federation.clients() as f64;
@@ -328,7 +329,7 @@ mod tests {
     use super::*;
     use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
     use fedback_core::loss::Loss;
-    use fedback_core::protocol::StepSize;
+    use fedback_core::protocol::{Batch, StepSize};
     use fedback_core::response::{Sensitivity, best_response, location};
     use fedback_core::stream::Seed;
 
@@ -364,19 +365,20 @@ mod tests {
             let (n, dim) = (self.sensitivity.len(), self.sensitivity[0].len());
             let total = (n * (n + 1) / 2) as f64;
             let mean = (0..n * dim).map(|k| 1.0 + (k * k % 5) as f64).collect();
-            Federation {
-                weights: (0..n).map(|i| (i + 1) as f64 / total).collect(),
-                base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
-                response: location(&Sensitivity::Matrix(self.sensitivity.clone()), dim, false),
-                loss: Loss::Mean,
-            }
+            Federation::new(
+                (0..n).map(|i| (i + 1) as f64 / total).collect::<Vec<f64>>(),
+                Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
+                location(&Sensitivity::Matrix(self.sensitivity.clone()), dim, false),
+                Loss::Mean,
+            )
+            .unwrap()
         }
 
-        pub(super) fn protocol(&self) -> Protocol {
-            Protocol {
+        pub(super) fn protocol(&self) -> PFedAvg {
+            PFedAvg {
                 scheme: self.scheme,
                 local_steps: self.local_steps,
-                batch: 1,
+                batch: Batch::Sampled(1),
                 step_size: StepSize::Constant(0.2),
                 deploy: self.deploy,
                 aggregate: Aggregate::Deltas,
@@ -396,7 +398,7 @@ mod tests {
         labels: &[f64],
         epsilon: f64,
         local_steps: usize,
-    ) -> (Federation, Protocol) {
+    ) -> (Federation, PFedAvg) {
         let raw = RawTable {
             features: vec!["x".into()],
             values: rows.to_vec(),
@@ -410,12 +412,13 @@ mod tests {
             partition: Partition::Equal(1),
             by_class: false,
         };
-        let federation = Federation {
-            weights: vec![1.0].into(),
-            base: Base::Table(Table::new(raw, &how, Seed(1)).unwrap()),
-            response: best_response(&Sensitivity::Scalar(vec![epsilon]), &[0], 1),
-            loss: Loss::Squared { l2: 0.0 },
-        };
+        let federation = Federation::new(
+            vec![1.0],
+            Base::Table(Table::new(raw, &how, Seed(1)).unwrap()),
+            best_response(&Sensitivity::Scalar(vec![epsilon]), &[0], 1),
+            Loss::Squared { l2: 0.0 },
+        )
+        .unwrap();
         (federation, Problem { local_steps, ..Problem::default() }.protocol())
     }
 
@@ -468,7 +471,7 @@ mod tests {
             scheme: Scheme::WithoutReplacement { cohort: 1 },
             ..Problem::scalars(&[0.1, 0.2])
         };
-        let protocol = Protocol { aggregate: Aggregate::Iterates, ..problem.protocol() };
+        let protocol = PFedAvg { aggregate: Aggregate::Iterates, ..problem.protocol() };
         let map = RoundMap::new(&problem.federation(), &protocol, &[0.0]).unwrap();
         // Coefficients 2/3 and 4/3: the mean square is 10/9 as η vanishes.
         assert!((map.mean_square_radius(1e-9).unwrap() - 10.0 / 9.0).abs() < 1e-6);

@@ -30,8 +30,9 @@ mod schedule;
 mod search;
 mod sweep;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Scheme, StepSize};
 
 use coordinates::Coordinates;
 use coupled::Coupled;
@@ -48,7 +49,7 @@ pub struct Task<'a> {
     /// The problem.
     pub federation: &'a Federation,
     /// What is not planned: batch, deployment, aggregation, scaling of objectives.
-    pub protocol: &'a Protocol,
+    pub protocol: &'a PFedAvg,
     /// θ⁰.
     pub start: &'a [f64],
     /// θ^PS.
@@ -146,13 +147,13 @@ impl Task<'_> {
 
     /// Whether coordinates are affine and do not mix, so that rounds are cheap.
     fn is_simple(&self) -> bool {
-        let Federation { response, .. } = self.federation;
+        let response = self.federation.response();
         self.federation.is_affine() && (response.is_diagonal() || self.federation.dim() == 1)
     }
 
     /// The rounds of the task's problem; `scaled` where objectives are.
     fn dynamics(&self, scaled: bool, detail: Detail) -> Box<dyn Dynamics + '_> {
-        let protocol = Protocol { scale_objectives: scaled, ..*self.protocol };
+        let protocol = PFedAvg { scale_objectives: scaled, ..*self.protocol };
         let Task { federation, stable_point, start, .. } = *self;
         match self.is_simple() {
             true => Box::new(Coordinates::new(federation, &protocol, stable_point, detail)),
@@ -172,7 +173,7 @@ const OWN_ROUNDS: u64 = 1000;
 /// When the task's own protocol meets the target for good, if it does so within `budget` steps. Its
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
-    let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
+    let PFedAvg { scheme, local_steps, step_size, .. } = *task.protocol;
     let mut dynamics = task.dynamics(task.scales(scheme), Detail::Full);
     let error = task.error();
     let aim = Aim {
@@ -196,6 +197,6 @@ pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option
         distance_sq: reach.distance_sq,
         worst_after: reach.worst_after,
         watched: reach.watched,
-        communication: prices.communication_of(scheme, &task.federation.weights),
+        communication: prices.communication_of(scheme, task.federation.weights()),
     })
 }

@@ -109,7 +109,7 @@ pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> 
 }
 
 fn affine(federation: &Federation) -> StableReport {
-    match federation.response.is_diagonal() {
+    match federation.response().is_diagonal() {
         true => by_coordinate(federation),
         false => by_matrix(federation),
     }
@@ -119,11 +119,11 @@ fn affine(federation: &Federation) -> StableReport {
 fn by_coordinate(federation: &Federation) -> StableReport {
     let dim = federation.dim();
     let (mut mean, mut reaction) = (vec![0.0; dim], vec![0.0; dim]);
-    for (client, &p) in federation.weights.iter().enumerate() {
+    for (client, &p) in federation.weights().iter().enumerate() {
         let base = federation.population(client).base_mean();
         for j in 0..dim {
             mean[j] += p * base[j];
-            reaction[j] += p * federation.response.diagonal(client, j);
+            reaction[j] += p * federation.response().diagonal(client, j);
         }
     }
     let largest = reaction.iter().fold(0.0f64, |largest, e| largest.max(e.abs()));
@@ -264,7 +264,9 @@ fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {
             points.iter().filter(|p| p.stability() == Stability::Attracting).count(),
             match stability {
                 Stability::Attracting => "the one that small steps from the start reach",
-                _ => "the first one found",
+                Stability::Repelling | Stability::None | Stability::Unknown => {
+                    "the first one found"
+                }
             }
         )),
     };
@@ -282,7 +284,9 @@ fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {
                 )
             })
         }
-        _ => Some("the smallest real part of an eigenvalue of H + J is zero to rounding".into()),
+        Stability::None | Stability::Unknown => {
+            Some("the smallest real part of an eigenvalue of H + J is zero to rounding".into())
+        }
     };
     let reason = match (several, own) {
         (Some(several), Some(own)) => Some(format!("{several}; {own}")),

@@ -3,19 +3,21 @@
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
 use fedback_theory::certificate::{Certificate, Verdict, confidence};
+use fedback_theory::p_fedavg::PFedAvg;
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
-    Federation {
-        weights: weights.into(),
-        base: Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
-        response: location(&sensitivity, dim, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim, mean, noise: 1.0 }),
+        location(&sensitivity, dim, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 fn scalars(sensitivity: &[f64]) -> Federation {
@@ -23,11 +25,11 @@ fn scalars(sensitivity: &[f64]) -> Federation {
     gaussian(&vec![1.0 / n as f64; n], 1.0, Sensitivity::Scalar(sensitivity.to_vec()), 1)
 }
 
-fn constant(size: f64) -> Protocol {
-    Protocol {
+fn constant(size: f64) -> PFedAvg {
+    PFedAvg {
         scheme: Scheme::Full,
         local_steps: 1,
-        batch: 1,
+        batch: Batch::Sampled(1),
         step_size: StepSize::Constant(size),
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
@@ -35,11 +37,11 @@ fn constant(size: f64) -> Protocol {
     }
 }
 
-fn certify(federation: &Federation, protocol: &Protocol, start: &[f64]) -> Certificate {
+fn certify(federation: &Federation, protocol: &PFedAvg, start: &[f64]) -> Certificate {
     Certificate::of(federation, protocol, start, 100, &mut |_| ())
 }
 
-fn verdict(federation: &Federation, protocol: &Protocol) -> Verdict {
+fn verdict(federation: &Federation, protocol: &PFedAvg) -> Verdict {
     certify(federation, protocol, &vec![0.0; federation.dim()]).judgement.verdict
 }
 
@@ -84,7 +86,7 @@ fn one_wild_client() {
     sensitivity[4] = 3.0;
     let federation = scalars(&sensitivity);
     assert_eq!(verdict(&federation, &constant(0.2)), Verdict::Settles);
-    let long = Protocol { local_steps: 20, ..constant(0.2) };
+    let long = PFedAvg { local_steps: 20, ..constant(0.2) };
     let found = certify(&federation, &long, &[0.0]);
     assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
@@ -143,12 +145,13 @@ fn minimisation_only() {
     let root = 3f64.sqrt();
     let rows = [1.0, root, 1.0, -root, -1.0, root, -1.0, -root];
     let response = Sensitivity::Matrix(vec![vec![vec![3.0, -9.0], vec![3.0, -9.0]]]);
-    let federation = Federation {
-        weights: vec![1.0].into(),
-        base: Base::Table(table(&rows, &[-1.0; 4], 2)),
-        response: location(&response, 2, false),
-        loss: Loss::Squared { l2: 0.0 },
-    };
+    let federation = Federation::new(
+        vec![1.0],
+        Base::Table(table(&rows, &[-1.0; 4], 2)),
+        location(&response, 2, false),
+        Loss::Squared { l2: 0.0 },
+    )
+    .unwrap();
     for start in [[0.0, 0.0], [1e-3, 2e-3]] {
         let found = certify(&federation, &constant(0.01), &start);
         assert_eq!(
@@ -166,12 +169,13 @@ fn minimisation_only() {
 /// θ(1 − θ) = −log 4; θ = 1 repels. Which one a run settles at depends on its start.
 #[test]
 fn several_stable_points() {
-    let federation = Federation {
-        weights: vec![1.0].into(),
-        base: Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1)),
-        response: best_response(&Sensitivity::Scalar(vec![1.0]), &[0], 1),
-        loss: Loss::Logistic { l2: 0.0 },
-    };
+    let federation = Federation::new(
+        vec![1.0],
+        Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1)),
+        best_response(&Sensitivity::Scalar(vec![1.0]), &[0], 1),
+        Loss::Logistic { l2: 0.0 },
+    )
+    .unwrap();
     let root = (1.0 + 4.0 * 4f64.ln()).sqrt();
     for (start, end) in [(0.0, 0.5 - 0.5 * root), (1.2, 0.5 + 0.5 * root)] {
         let found = certify(&federation, &constant(0.05), &[start]);
@@ -196,13 +200,13 @@ fn several_stable_points() {
 fn averaged_models() {
     let sensitivity = Sensitivity::Scalar(vec![0.1, 0.2, 0.3]);
     let federation = gaussian(&[0.6, 0.3, 0.1], 1.0, sensitivity, 1);
-    let deltas = Protocol {
+    let deltas = PFedAvg {
         scheme: Scheme::WithoutReplacement { cohort: 1 },
         step_size: StepSize::Decaying { beta: 4.0, gamma: 40.0 },
         ..constant(0.1)
     };
     assert_eq!(verdict(&federation, &deltas), Verdict::Settles);
-    let iterates = Protocol { aggregate: Aggregate::Iterates, ..deltas };
+    let iterates = PFedAvg { aggregate: Aggregate::Iterates, ..deltas };
     let found = certify(&federation, &iterates, &[0.0]);
     assert_eq!(found.judgement.verdict, Verdict::MinimisationOnly, "{}", found.judgement.reason);
 }
@@ -211,7 +215,7 @@ fn averaged_models() {
 #[test]
 fn the_first_steps_count() {
     let federation = scalars(&[0.0, 0.1]);
-    let decaying = |beta: f64, gamma: f64| Protocol {
+    let decaying = |beta: f64, gamma: f64| PFedAvg {
         step_size: StepSize::Decaying { beta, gamma },
         ..constant(0.1)
     };

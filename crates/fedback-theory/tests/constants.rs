@@ -3,25 +3,27 @@
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_theory::constants::{Constants, Origin};
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable::stable_point;
 
 fn federation(sensitivity: &Sensitivity) -> Federation {
     let mean = vec![1.0, 0.0, -1.0, 2.0, 0.5, 3.0];
-    Federation {
-        weights: vec![0.5, 0.3, 0.2].into(),
-        base: Base::Gaussian(Gaussian { dim: 2, mean, noise: 0.7 }),
-        response: location(sensitivity, 2, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        vec![0.5, 0.3, 0.2],
+        Base::Gaussian(Gaussian { dim: 2, mean, noise: 0.7 }),
+        location(sensitivity, 2, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
-const PROTOCOL: Protocol = Protocol {
+const PROTOCOL: PFedAvg = PFedAvg {
     scheme: Scheme::Full,
     local_steps: 1,
-    batch: 4,
+    batch: Batch::Sampled(4),
     step_size: StepSize::Constant(0.1),
     deploy: Deploy::Step,
     aggregate: Aggregate::Deltas,

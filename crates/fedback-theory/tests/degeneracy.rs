@@ -26,12 +26,8 @@ fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
         by_class: true,
     };
     let table = Table::new(raw, &how, Seed(0)).unwrap();
-    Federation {
-        weights: vec![0.2, 0.5, 0.3].into(),
-        response: best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim),
-        base: Base::Table(table),
-        loss,
-    }
+    let response = best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim);
+    Federation::new([0.2, 0.5, 0.3], Base::Table(table), response, loss).unwrap()
 }
 
 const LOGISTIC: Loss = Loss::Logistic { l2: 0.01 };
@@ -73,12 +69,13 @@ fn nearly_common_sensitivities_hardly_matter() {
 fn no_intercept_absorbs_nothing() {
     let found = degeneracy(&people(LOGISTIC, &[1.0; 3], false), &[0.0; 3]);
     assert!(!found.absorbed && found.stable_minus_static_features.unwrap() > 0.01, "{found:?}");
-    let gaussian = Federation {
-        weights: vec![0.5, 0.5].into(),
-        base: Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 3.0], noise: 1.0 }),
-        response: location(&Sensitivity::Scalar(vec![0.5; 2]), 1, false),
-        loss: Loss::Mean,
-    };
+    let gaussian = Federation::new(
+        vec![0.5, 0.5],
+        Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 3.0], noise: 1.0 }),
+        location(&Sensitivity::Scalar(vec![0.5; 2]), 1, false),
+        Loss::Mean,
+    )
+    .unwrap();
     let found = degeneracy(&gaussian, &[0.0]);
     assert!(!found.absorbed);
     assert!((found.stable_minus_static.unwrap() - 2.0).abs() < 1e-9, "{found:?}");
@@ -90,7 +87,7 @@ fn no_reaction_is_said_to_be_none() {
     assert!(!found.absorbed && found.words.contains("nothing reacts"));
     assert!(found.stable_minus_static.unwrap() < 1e-9);
     // A client without weight does not count.
-    let mut federation = people(LOGISTIC, &[0.5, 0.5, 9.0], true);
-    federation.weights = vec![0.4, 0.6, 0.0].into();
+    let federation = people(LOGISTIC, &[0.5, 0.5, 9.0], true);
+    let federation = federation.with_weights([0.4, 0.6, 0.0]).unwrap();
     assert!(degeneracy(&federation, &[0.0; 4]).absorbed);
 }

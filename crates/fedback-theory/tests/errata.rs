@@ -3,29 +3,31 @@
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_core::stream::{Draws, Purpose, Seed, Stream};
 use fedback_theory::asymptotic::large_time;
 use fedback_theory::bounds::{Bound, Bounds};
 use fedback_theory::constants::{Constant, Constants};
 use fedback_theory::exact::ExactCurve;
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable::{Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64], noise: f64) -> Federation {
-    Federation {
-        weights: weights.into(),
-        base: Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise }),
-        response: location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise }),
+        location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
-fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> Protocol {
-    Protocol {
+fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> PFedAvg {
+    PFedAvg {
         scheme,
         local_steps,
-        batch: 1,
+        batch: Batch::Sampled(1),
         step_size,
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
@@ -35,14 +37,14 @@ fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> Protocol
 
 const ANY_STEP: StepSize = StepSize::Decaying { beta: 1.0, gamma: 10.0 };
 
-fn constants(federation: &Federation, protocol: &Protocol, start: &[f64]) -> Constants {
+fn constants(federation: &Federation, protocol: &PFedAvg, start: &[f64]) -> Constants {
     let point = stable_point(federation, start);
     Constants::of(federation, protocol, start, point.as_deref())
 }
 
 fn bounds(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     delta: Option<f64>,
 ) -> Bounds {
@@ -54,7 +56,7 @@ fn bounds(
 /// The largest ratio of the exact error to `bound(t)`, over `rounds` rounds.
 fn worst(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     rounds: u64,
     bound: impl Fn(f64) -> f64,
@@ -73,12 +75,12 @@ fn worst(
 /// The largest ratio of the exact error to a theorem's bound, under the theorem's own steps.
 fn worst_of(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     rounds: u64,
     bound: &Bound,
 ) -> f64 {
-    let protocol = Protocol { step_size: bound.step_size().unwrap(), ..*protocol };
+    let protocol = PFedAvg { step_size: bound.step_size().unwrap(), ..*protocol };
     worst(federation, &protocol, start, rounds, |step| bound.at(step).unwrap())
 }
 
@@ -192,7 +194,7 @@ fn erratum_5_alternative_rate() {
     assert!(ratio > 5.5 && ratio < 6.0, "{ratio}");
     let found = bounds(&federation, &protocol, &start, Some(delta)).alternative;
     let ((beta, gamma), upsilon) = (found.step.unwrap(), found.corrected.unwrap());
-    let protocol = Protocol { step_size: StepSize::Decaying { beta, gamma }, ..protocol };
+    let protocol = PFedAvg { step_size: StepSize::Decaying { beta, gamma }, ..protocol };
     let ratio = worst(&federation, &protocol, &start, 40_000, |t| upsilon / (gamma + t));
     assert!(ratio < 0.1, "{ratio}");
 }
@@ -335,7 +337,7 @@ fn the_papers_problem() {
 
 struct Problem {
     federation: Federation,
-    protocol: Protocol,
+    protocol: PFedAvg,
     start: Vec<f64>,
 }
 
@@ -363,14 +365,15 @@ fn random_problem(draws: &mut Draws, kind: usize) -> Problem {
     let mean = (0..clients * dim).map(|_| 2.0 * draws.normal()).collect();
     let noise = 2.0 * draws.uniform();
     let far = 10f64.powf(3.0 * draws.uniform() - 2.0);
-    let federation = Federation {
-        weights: weights.into(),
-        base: Base::Gaussian(Gaussian { dim, mean, noise }),
-        response: location(&Sensitivity::Matrix(matrices), dim, false),
-        loss: Loss::Mean,
-    };
+    let federation = Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim, mean, noise }),
+        location(&Sensitivity::Matrix(matrices), dim, false),
+        Loss::Mean,
+    )
+    .unwrap();
     let local_steps = [1, 2, 5][(draws.uniform() * 3.0) as usize];
-    let protocol = Protocol { scale_objectives: scaled, ..protocol(scheme, local_steps, ANY_STEP) };
+    let protocol = PFedAvg { scale_objectives: scaled, ..protocol(scheme, local_steps, ANY_STEP) };
     let point = stable_point(&federation, &vec![0.0; dim]).unwrap();
     let start = point.iter().map(|x| x + far * draws.normal()).collect();
     Problem { federation, protocol, start }
@@ -393,7 +396,7 @@ fn corrected_bounds_hold_on_random_problems() {
             (&found.alternative.step, &found.alternative.corrected)
         {
             let steps = StepSize::Decaying { beta: *beta, gamma: *gamma };
-            let protocol = Protocol { step_size: steps, ..protocol };
+            let protocol = PFedAvg { step_size: steps, ..protocol };
             let ratio = worst(&federation, &protocol, &start, 10, |t| upsilon / (gamma + t));
             assert!(ratio <= 1.0 + 1e-9, "problem {count}: {ratio}");
             alternative += 1;
@@ -431,7 +434,7 @@ fn undefined_cases_are_answered_in_words() {
     assert!(found.printed.gamma.unwrap_err().contains("delta_0 = 0"));
     assert!(found.corrected.entries().iter().all(|(key, v)| v.is_ok() || key.starts_with('c')));
     // E = 1, full participation: c4 is not needed.
-    let one = bounds(&federation, &Protocol { local_steps: 1, ..many }, &point, None);
+    let one = bounds(&federation, &PFedAvg { local_steps: 1, ..many }, &point, None);
     assert_eq!(one.printed.b, Ok(2.0));
     assert!(one.printed.gamma.is_ok());
     // Nothing reacts.
@@ -445,7 +448,7 @@ fn undefined_cases_are_answered_in_words() {
     let found = bounds(&federation, &many, &[0.0], Some(3.0));
     assert!(found.corrected.upsilon.unwrap_err().contains("not positive"));
     // The model deployed once a round.
-    let found = bounds(&federation, &Protocol { deploy: Deploy::Round, ..many }, &[0.0], None);
+    let found = bounds(&federation, &PFedAvg { deploy: Deploy::Round, ..many }, &[0.0], None);
     assert!(found.printed.b.unwrap_err().contains("once a round"));
 }
 
@@ -454,16 +457,13 @@ fn undefined_cases_are_answered_in_words() {
 fn large_time_law_is_the_limit() {
     let matrix = |a: f64, b: f64| vec![vec![a, -b], vec![b, 0.5 * a]];
     let matrices = vec![matrix(0.4, 0.8), matrix(-0.3, 0.5), matrix(0.6, 0.2)];
-    let turning = Federation {
-        weights: vec![0.5, 0.3, 0.2].into(),
-        base: Base::Gaussian(Gaussian {
-            dim: 2,
-            mean: vec![1.0, 0.0, -1.0, 2.0, 0.5, 3.0],
-            noise: 0.7,
-        }),
-        response: location(&Sensitivity::Matrix(matrices), 2, false),
-        loss: Loss::Mean,
-    };
+    let turning = Federation::new(
+        vec![0.5, 0.3, 0.2],
+        Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0, 0.0, -1.0, 2.0, 0.5, 3.0], noise: 0.7 }),
+        location(&Sensitivity::Matrix(matrices), 2, false),
+        Loss::Mean,
+    )
+    .unwrap();
     let line = gaussian(&[0.5, 0.3, 0.2], &[1.0, -1.0, 2.0], &[0.4, -0.6, 0.7], 0.7);
     let steps = StepSize::Decaying { beta: 4.0, gamma: 40.0 };
     for federation in [&turning, &line] {
@@ -475,7 +475,7 @@ fn large_time_law_is_the_limit() {
             (Scheme::WithoutReplacement { cohort: 2 }, true),
         ] {
             for deploy in [Deploy::Step, Deploy::Round] {
-                let protocol = Protocol { scale_objectives, deploy, ..protocol(scheme, 4, steps) };
+                let protocol = PFedAvg { scale_objectives, deploy, ..protocol(scheme, 4, steps) };
                 let law = large_time(federation, &protocol, Some(&point)).unwrap();
                 let start = vec![1.0; federation.dim()];
                 let mut curve =
@@ -489,12 +489,12 @@ fn large_time_law_is_the_limit() {
         }
     }
     // Without noise, all that is left under full participation is the mean.
-    let still = gaussian(&line.weights, &[1.0, -1.0, 2.0], &[0.4, -0.6, 0.7], 0.0);
+    let still = gaussian(line.weights(), &[1.0, -1.0, 2.0], &[0.4, -0.6, 0.7], 0.0);
     let protocol_of = |scale: bool, deploy: Deploy| match scale {
-        false => Protocol { deploy, ..protocol(Scheme::Full, 4, steps) },
+        false => PFedAvg { deploy, ..protocol(Scheme::Full, 4, steps) },
         true => {
             let all = Scheme::WithoutReplacement { cohort: 3 };
-            Protocol { deploy, scale_objectives: true, ..protocol(all, 4, steps) }
+            PFedAvg { deploy, scale_objectives: true, ..protocol(all, 4, steps) }
         }
     };
     let point = stable_point(&still, &[0.0]).unwrap();

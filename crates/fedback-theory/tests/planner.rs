@@ -3,21 +3,23 @@
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, Shift, location};
 use fedback_core::stream::Seed;
 use fedback_theory::exact::ExactCurve;
+use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::planner::{self, Latency, Prices, Proposal, Question, Task, own, search};
 use fedback_theory::stable::stable_points;
 
 /// A problem in one dimension.
 fn gaussian(weights: Vec<f64>, mean: Vec<f64>, sensitivity: Vec<f64>, noise: f64) -> Federation {
-    Federation {
-        weights: weights.into(),
-        base: Base::Gaussian(Gaussian { dim: 1, mean, noise }),
-        response: location(&Sensitivity::Scalar(sensitivity), 1, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim: 1, mean, noise }),
+        location(&Sensitivity::Scalar(sensitivity), 1, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 /// The paper's: N = 25, sensitivities of average 0.9 and variance 0.1, at the quantiles of a normal
@@ -46,11 +48,11 @@ fn quantile(share: f64) -> f64 {
     low
 }
 
-fn protocol() -> Protocol {
-    Protocol {
+fn protocol() -> PFedAvg {
+    PFedAvg {
         scheme: Scheme::Full,
         local_steps: 5,
-        batch: 1,
+        batch: Batch::Sampled(1),
         step_size: StepSize::Decaying { beta: 20.0, gamma: 1000.0 },
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
@@ -61,9 +63,9 @@ fn protocol() -> Protocol {
 fn averages(federation: &Federation) -> (f64, f64) {
     let clients = 0..federation.clients();
     let average = |of: &dyn Fn(usize) -> f64| -> f64 {
-        clients.clone().map(|i| federation.weights[i] * of(i)).sum()
+        clients.clone().map(|i| federation.weights()[i] * of(i)).sum()
     };
-    let stay = 1.0 - average(&|i| federation.response.diagonal(i, 0));
+    let stay = 1.0 - average(&|i| federation.response().diagonal(i, 0));
     (average(&|i| federation.population(i).base_mean()[0]) / stay, stay)
 }
 
@@ -105,7 +107,7 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    fn cheapest(&self, schemes: &[Scheme], local_steps: &[usize]) -> (f64, Protocol) {
+    fn cheapest(&self, schemes: &[Scheme], local_steps: &[usize]) -> (f64, PFedAvg) {
         let (_, margin) = averages(self.federation);
         let spaced = |k: usize, low: f64, high: f64| {
             high * (low / high).powf(k as f64 / (self.points - 1) as f64)
@@ -117,7 +119,7 @@ impl Grid<'_> {
                     for &scheme in schemes {
                         let beta = rate / margin;
                         let step_size = StepSize::Decaying { beta, gamma: beta / first };
-                        let protocol = Protocol { scheme, local_steps, step_size, ..protocol() };
+                        let protocol = PFedAvg { scheme, local_steps, step_size, ..protocol() };
                         if let Some(cost) = self.cost(&protocol, best.0) {
                             best = (cost, protocol);
                         }
@@ -129,9 +131,9 @@ impl Grid<'_> {
     }
 
     /// What a setting costs, where that is below `bound`.
-    fn cost(&self, protocol: &Protocol, bound: f64) -> Option<f64> {
+    fn cost(&self, protocol: &PFedAvg, bound: f64) -> Option<f64> {
         let (stable, margin) = averages(self.federation);
-        let weights = &self.federation.weights;
+        let weights = &self.federation.weights();
         let talk = self.question.prices.communication_of(protocol.scheme, weights);
         let each = protocol.local_steps as f64 + talk;
         let most = self.question.budget / protocol.local_steps as u64;
@@ -170,17 +172,17 @@ impl Grid<'_> {
 }
 
 /// By the definition: Bbar² + Σ Cov(c_k, c_l) D_k D_l.
-fn first_round_radius(federation: &Federation, protocol: &Protocol) -> f64 {
+fn first_round_radius(federation: &Federation, protocol: &PFedAvg) -> f64 {
     let n = federation.clients();
     let map = |i: usize| -> f64 {
-        let epsilon = federation.response.diagonal(i, 0);
+        let epsilon = federation.response().diagonal(i, 0);
         (0..protocol.local_steps as u64).fold(1.0, |x, t| {
             let size = protocol.step_size.at(fedback_core::protocol::Step(t));
             let deployed = if protocol.deploy == Deploy::Step { x } else { 1.0 };
             x - size * (x - epsilon * deployed)
         })
     };
-    let p = &federation.weights;
+    let p = &federation.weights();
     let moved: Vec<f64> = (0..n).map(|i| map(i) - 1.0).collect();
     let covariance = |k: usize, l: usize| {
         let own = if k == l { 1.0 } else { 0.0 };
@@ -265,7 +267,7 @@ fn compare(seed: u64, points: usize, local_steps: &[usize]) -> Option<f64> {
     // What the plan says of itself is what the exact recursion says.
     if let Some(best) = best {
         let Proposal { scheme, local_steps, step_size, .. } = best;
-        let own = Protocol { scheme, local_steps, step_size, ..self::protocol() };
+        let own = PFedAvg { scheme, local_steps, step_size, ..self::protocol() };
         let cost = grid.cost(&own, f64::INFINITY);
         assert!(cost.is_some_and(|cost| (cost / total - 1.0).abs() < 1e-9), "{cost:?} {total}");
     }
@@ -322,15 +324,16 @@ fn the_usual_step_sizes() {
 fn matrices_agree_with_numbers() {
     // Two coordinates, each a problem of its own.
     let (means, sensitivity) = ([1.0, 4.0, 2.0, -1.0, 3.0, 0.0], [0.3, -0.2, 0.9, 0.4, 0.6, 0.1]);
-    let numbers = Federation {
-        weights: vec![0.5, 0.3, 0.2].into(),
-        base: Base::Gaussian(Gaussian { dim: 2, mean: means.to_vec(), noise: 1.0 }),
-        response: Shift::Diagonal { dim: 2, values: sensitivity.to_vec() },
-        loss: Loss::Mean,
-    };
+    let numbers = Federation::new(
+        vec![0.5, 0.3, 0.2],
+        Base::Gaussian(Gaussian { dim: 2, mean: means.to_vec(), noise: 1.0 }),
+        Shift::Diagonal { dim: 2, values: sensitivity.to_vec() },
+        Loss::Mean,
+    )
+    .unwrap();
     let matrix = |client: &[f64]| [client[0], 0.0, 0.0, client[1]];
     let values = sensitivity.chunks(2).flat_map(matrix).collect();
-    let matrices = Federation { response: Shift::Matrix { dim: 2, values }, ..numbers.clone() };
+    let matrices = numbers.with_response(Shift::Matrix { dim: 2, values }).unwrap();
     let centre = |j: usize| {
         let of = |values: &[f64]| 0.5 * values[j] + 0.3 * values[2 + j] + 0.2 * values[4 + j];
         (of(&means) / (1.0 - of(&sensitivity)), 1.0 - of(&sensitivity))
@@ -348,7 +351,7 @@ fn matrices_agree_with_numbers() {
             (Deploy::Step, Aggregate::Deltas, true),
         ] {
             let step_size = StepSize::Decaying { beta: 4.0, gamma: 12.0 };
-            let protocol = Protocol {
+            let protocol = PFedAvg {
                 scheme,
                 deploy,
                 aggregate,
@@ -403,19 +406,17 @@ fn a_logistic_problem() {
         by_class: false,
     };
     let table = Table::new(raw, &how, Seed(1)).unwrap();
-    let federation = Federation {
-        weights: table.row_shares().into(),
-        base: Base::Table(table),
-        response: Shift::Scaled {
-            sensitivity: vec![0.3, 0.6, 1.0],
-            pattern: vec![-1.0, 0.0, 0.0, 0.0],
-        },
-        loss: Loss::Logistic { l2: 0.05 },
-    };
+    let federation = Federation::new(
+        table.row_shares(),
+        Base::Table(table),
+        Shift::Scaled { sensitivity: vec![0.3, 0.6, 1.0], pattern: vec![-1.0, 0.0, 0.0, 0.0] },
+        Loss::Logistic { l2: 0.05 },
+    )
+    .unwrap();
     let start = [0.0; 4];
     let report = stable_points(&federation, &start);
     let point = &report.points[0];
-    let protocol = Protocol { batch: 4, ..protocol() };
+    let protocol = PFedAvg { batch: Batch::Sampled(4), ..protocol() };
     let task = Task {
         federation: &federation,
         protocol: &protocol,
@@ -524,7 +525,7 @@ fn narrow_valleys() {
     for case in cases {
         let Case { federation, start, target, batch, deploy, .. } = case;
         let question = question(target, case.communication, 0.0, federation.clients());
-        let ready = Protocol { batch, deploy, ..protocol() };
+        let ready = PFedAvg { batch: Batch::Sampled(batch), deploy, ..protocol() };
         let (stable, margin) = averages(&federation);
         let task = Task {
             federation: &federation,
@@ -542,7 +543,7 @@ fn narrow_valleys() {
             for (k, l) in (0..25).flat_map(|k| (0..25).map(move |l| (k, l))) {
                 let (first, gamma) = (spaced(k, case.first), spaced(l, case.gamma));
                 let step_size = StepSize::Decaying { beta: first * gamma, gamma };
-                let tried = Protocol { local_steps, step_size, ..ready };
+                let tried = PFedAvg { local_steps, step_size, ..ready };
                 cheapest = grid.cost(&tried, cheapest).unwrap_or(cheapest);
             }
         }
@@ -550,7 +551,7 @@ fn narrow_valleys() {
         assert!(cheapest <= case.found, "the grid misses the valley: {cheapest}");
         assert!(best.total() <= 1.1 * cheapest, "{best:?} {cheapest}");
         let Proposal { local_steps, step_size, .. } = best;
-        let own = Protocol { local_steps, step_size, ..ready };
+        let own = PFedAvg { local_steps, step_size, ..ready };
         assert_eq!(grid.cost(&own, f64::INFINITY), Some(best.total()));
     }
 }

@@ -9,12 +9,13 @@ use fedback_theory::optimal::optimal_point;
 use fedback_theory::stable::{Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64]) -> Federation {
-    Federation {
-        weights: weights.into(),
-        base: Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise: 1.0 }),
-        response: location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim: 1, mean: mean.to_vec(), noise: 1.0 }),
+        location(&Sensitivity::Scalar(sensitivity.to_vec()), 1, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u64) -> Federation {
@@ -44,12 +45,8 @@ fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u6
         by_class: true,
     };
     let table = Table::new(raw, &how, Seed(0)).unwrap();
-    Federation {
-        weights: vec![0.2, 0.5, 0.3].into(),
-        response: response(table.dim),
-        base: Base::Table(table),
-        loss,
-    }
+    let response = response(table.dim);
+    Federation::new([0.2, 0.5, 0.3], Base::Table(table), response, loss).unwrap()
 }
 
 #[test]
@@ -92,12 +89,13 @@ fn average_sensitivity_decides() {
 #[test]
 fn complex_eigenvalues() {
     let matrix = vec![vec![vec![0.5, -2.0], vec![2.0, 0.5]]];
-    let federation = Federation {
-        weights: vec![1.0].into(),
-        base: Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0, 0.0], noise: 1.0 }),
-        response: location(&Sensitivity::Matrix(matrix), 2, false),
-        loss: Loss::Mean,
-    };
+    let federation = Federation::new(
+        vec![1.0],
+        Base::Gaussian(Gaussian { dim: 2, mean: vec![1.0, 0.0], noise: 1.0 }),
+        location(&Sensitivity::Matrix(matrix), 2, false),
+        Loss::Mean,
+    )
+    .unwrap();
     let report = stable_points(&federation, &[0.0, 0.0]);
     let point = &report.points[0];
     assert!((point.gradient_margin.unwrap() - 0.5).abs() < 1e-12);
@@ -193,7 +191,6 @@ fn the_optimum_is_never_worse_than_the_stable_point() {
 
 #[test]
 fn separable_rows_without_penalty_have_no_stable_point() {
-    let mut federation = rows(Loss::Logistic { l2: 0.0 }, |_| Shift::None, false, 1);
     let raw = RawTable {
         features: vec!["a".into()],
         values: vec![-2.0, -1.0, 1.0, 2.0],
@@ -207,8 +204,9 @@ fn separable_rows_without_penalty_have_no_stable_point() {
         partition: Partition::Equal(1),
         by_class: true,
     };
-    federation.weights = vec![1.0].into();
-    federation.base = Base::Table(Table::new(raw, &how, Seed(0)).unwrap());
+    let table = Base::Table(Table::new(raw, &how, Seed(0)).unwrap());
+    let federation =
+        Federation::new([1.0], table, Shift::None, Loss::Logistic { l2: 0.0 }).unwrap();
     let report = stable_points(&federation, &[0.0]);
     assert_eq!(report.stability, Stability::Unknown);
     assert!(report.reason.unwrap().contains("no stable point was found"));

@@ -39,7 +39,7 @@ impl Sink for Progress {
             }
             Event::Advanced { round } => self.bar.set_position(*round),
             Event::Ended(_) => self.bar.finish_and_clear(),
-            Event::Record { .. } | Event::Cohort(_) | Event::Checkpoint(_) => {}
+            Event::Record { .. } | Event::Cohort(_) | Event::Checkpoint { .. } => {}
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! `bits/expected.csv` has the SHA-256 of all final models and of the curve of every spec in
 //! `bits/specs.rs`. A difference means that recorded runs no longer resume to the same bits.
 //!
-//! With `FEDBACK_RENEW=1` in the environment the file is written anew: after a change of the random
+//! With `FEDBACK_RENEW_BITS=1` in the environment the file is written anew: after a change of the random
 //! streams, say. `FEDBACK_BINARY` names another binary to run, such as one of an earlier commit.
 
 mod hashing;

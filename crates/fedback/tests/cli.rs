@@ -157,13 +157,35 @@ fn a_replay_finds_every_bit_that_changed() {
             && text(&said.stdout).ends_with("run 1 again: the same, to the bit\n")
     );
     assert_eq!(folder.json(&["runs", "--json"]).as_array().unwrap().len(), 1);
-    // One bit of one model in the file.
+    // One bit of one model in the file: the store is damaged, and nobody reads from it.
     let path = folder.path().join("fedback.db");
-    let mut file = std::fs::read(&path).unwrap();
-    let theta = run["final_theta"][3][0].as_f64().unwrap().to_le_bytes();
-    let place = file.windows(8).position(|window| window == theta).unwrap();
-    file[place] ^= 1;
-    std::fs::write(&path, file).unwrap();
+    let flip = || {
+        let mut file = std::fs::read(&path).unwrap();
+        let theta = run["final_theta"][3][0].as_f64().unwrap().to_le_bytes();
+        let place = file.windows(8).position(|window| window == theta).unwrap();
+        file[place] ^= 1;
+        std::fs::write(&path, file).unwrap();
+    };
+    let whole = std::fs::read(&path).unwrap();
+    flip();
+    for ask in [
+        &["replay", "1", "--json"][..],
+        &["export", "1", "--format", "json"],
+        &["compare", "1", "1"],
+    ] {
+        let output = folder.run(ask);
+        assert_eq!(output.status.code(), Some(1), "{ask:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("fedback.db is damaged: run 1: its checkpoint"), "{said}");
+        assert!(output.stdout.is_empty(), "{ask:?}");
+    }
+    // Rows of earlier versions have no checksum: there a replay finds it.
+    std::fs::write(&path, whole).unwrap();
+    let store = rusqlite::Connection::open(&path).unwrap();
+    store.execute_batch("UPDATE checkpoint SET checksum = NULL, rows = NULL").unwrap();
+    store.pragma_update(None, "wal_checkpoint", "truncate").unwrap();
+    drop(store);
+    flip();
     let output = folder.run(&["replay", "1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -639,7 +661,8 @@ fn verdicts_are_not_written_down() {
     // Clients that all react alike do not drift: a constant step then only leaves noise.
     let alike = plans.into_iter().map(|mut plan| {
         use fedback::core::response::{Sensitivity, location};
-        plan.federation.response = location(&Sensitivity::Scalar(vec![0.9; 25]), 1, false);
+        let alike = location(&Sensitivity::Scalar(vec![0.9; 25]), 1, false);
+        plan.federation = plan.federation.with_response(alike).unwrap();
         plan.spec.rounds.0 = 200;
         let stop = std::sync::atomic::AtomicBool::new(false);
         let run = fedback::lab::runner::run(&plan, None, &mut [], &stop).unwrap();

@@ -185,7 +185,7 @@ fn the_real_table_has_its_stable_point() {
     let mut document = Document::read(&spec).unwrap();
     document.set("problem.response.sensitivity=1.0").unwrap();
     let plan = Experiment::new(&document).unwrap().plans.remove(0);
-    let Base::Table(table) = &plan.federation.base else { panic!("no table") };
+    let Base::Table(table) = plan.federation.base() else { panic!("no table") };
     assert_eq!(table.len(), 18_357);
     let fit = [
         -0.00671, -0.38075, 1.76312, -0.04754, -0.44586, 0.01241, 1.64067, 0.09822, 0.00247,

@@ -10,6 +10,8 @@
 //! With `FEDBACK_RENEW=1` in the environment, `text` blocks and pictures are written anew instead:
 //! after a change of the random streams, say. Read the difference before you commit it.
 
+#[path = "docs/names.rs"]
+mod names;
 #[path = "docs/page.rs"]
 mod page;
 #[path = "docs/reference.rs"]
@@ -31,7 +33,7 @@ use page::{Page, pages, root};
 use shown::{matches_shown, shortened, tidy};
 
 /// Commands that cannot run here, each with the reason.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     ("fedback data credit", "needs a network; tests/data.rs has the way from a file"),
     ("python3 -m pip download --no-deps whynot==0.12.0", "needs a network"),
     ("fedback data credit --from whynot-0.12.0-py3-none-any.whl", "needs the credit data"),
@@ -45,6 +47,7 @@ const ELSEWHERE: [(&str, &str); 10] = [
     ("cargo test -p fedback --test docs", "is this test"),
     ("cargo test -p fedback --doc", "dev/test runs it"),
     ("FEDBACK_RENEW=1 cargo test -p fedback --test docs", "changes the repository"),
+    ("FEDBACK_RENEW_BITS=1 cargo test -p fedback --test bits", "changes the repository"),
 ];
 
 /// Pages whose commands another test runs, and which.

@@ -10,6 +10,8 @@ pub use partition::Partition;
 pub use standardization::{Standardization, average_of_sums};
 pub use table::{Preparation, RawTable, Table, TableError};
 
+use crate::misfit::Misfit;
+
 /// One of the built-in bases.
 #[derive(Clone, Debug)]
 pub enum Base {
@@ -20,8 +22,9 @@ pub enum Base {
 }
 
 impl Base {
-    /// The number of coordinates of an observation, and of θ.
-    pub fn dim(&self) -> usize {
+    /// The number of coordinates of an observation.
+    #[inline]
+    pub fn width(&self) -> usize {
         match self {
             Base::Gaussian(gaussian) => gaussian.dim,
             Base::Table(table) => table.dim,
@@ -31,8 +34,16 @@ impl Base {
     /// The number of clients that hold data.
     pub fn clients(&self) -> usize {
         match self {
-            Base::Gaussian(gaussian) => gaussian.mean.len() / gaussian.dim,
+            Base::Gaussian(gaussian) => gaussian.mean.len() / gaussian.dim.max(1),
             Base::Table(table) => table.clients(),
+        }
+    }
+
+    /// Refuses data that are none.
+    pub(crate) fn check(&self) -> Result<(), Misfit> {
+        match self {
+            Base::Gaussian(gaussian) => gaussian.check(),
+            Base::Table(table) => table.check(),
         }
     }
 

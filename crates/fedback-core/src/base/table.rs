@@ -6,6 +6,7 @@
 
 use super::partition::{self, Partition};
 use super::standardization::{Standardization, average_of_sums, column_sums};
+use crate::misfit::Misfit;
 use crate::stream::{Purpose, Seed, Stream};
 
 /// The rows of a table, divided among clients.
@@ -26,6 +27,8 @@ pub struct Table {
     labels: Vec<f64>,
     /// Where each client's rows begin, and where the last one's end.
     starts: Vec<u32>,
+    /// Whether clients may be without rows, because these lie elsewhere.
+    partial: bool,
 }
 
 /// Numbers that may be read beyond the last row, so that rows can be read in whole vectors.
@@ -95,7 +98,16 @@ pub enum TableError {
     ConstantColumn(String),
     /// A feature whose squares overflow cannot be standardised.
     TooLarge(String),
-    /// Fewer rows than clients.
+    /// There is no feature, or the numbers are not one a feature and row.
+    Misshapen {
+        /// Features.
+        features: usize,
+        /// Rows, by the labels.
+        rows: usize,
+        /// Numbers there are.
+        values: usize,
+    },
+    /// Fewer rows than clients, or no clients.
     TooFewRows {
         /// Rows there are.
         rows: usize,
@@ -108,6 +120,11 @@ impl Table {
     /// Prepares and divides a table, in the memory that it came in. Draws come from `seed`.
     pub fn new(raw: RawTable, how: &Preparation, seed: Seed) -> Result<Self, TableError> {
         let count = raw.labels.len();
+        let (features, values) = (raw.features.len(), raw.values.len());
+        let named = raw.clients.as_ref().is_none_or(|names| names.len() == count);
+        if features == 0 || values != count * features || !named {
+            return Err(TableError::Misshapen { features, rows: count, values });
+        }
         let mut order: Vec<u32> = (0..count as u32).collect();
         if how.shuffle {
             Stream::for_problem(seed, Purpose::Shuffle).draws().shuffle(&mut order);
@@ -130,6 +147,7 @@ impl Table {
             rows,
             labels,
             starts,
+            partial: false,
         };
         if how.standardize {
             table.standardize()?;
@@ -195,7 +213,32 @@ impl Table {
             rows,
             labels,
             starts,
+            partial: true,
         }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Misfit> {
+        let fail = |reason: String| Err(Misfit::new("problem.base", reason));
+        if self.dim == 0 || self.is_empty() || self.rows.len() != self.len() * self.dim + SLACK {
+            return fail("the table has no features, no rows, or rows of another length".into());
+        }
+        if let Some(place) = self.rows.iter().chain(&self.labels).position(|x| !x.is_finite()) {
+            return fail(format!("number {place} of the table is not finite"));
+        }
+        match (0..self.clients()).find(|client| self.block(*client).1.is_empty()) {
+            Some(client) if !self.partial => fail(format!("client {client} has no rows")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether clients may be without rows, because these lie elsewhere.
+    pub fn is_partial(&self) -> bool {
+        self.partial
+    }
+
+    /// The labels of all rows, client after client.
+    pub fn labels(&self) -> &[f64] {
+        &self.labels
     }
 
     /// The number of clients.
@@ -303,7 +346,7 @@ fn divide(
     order: Vec<u32>,
     seed: Seed,
 ) -> Result<Division, TableError> {
-    let enough = |clients: usize| match clients <= order.len() {
+    let enough = |clients: usize| match (1..=order.len()).contains(&clients) {
         true => Ok(()),
         false => Err(TableError::TooFewRows { rows: order.len(), clients }),
     };

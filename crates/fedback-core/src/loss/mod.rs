@@ -10,6 +10,9 @@ mod squared;
 pub use logistic::Logistic;
 pub use squared::Squared;
 
+use crate::base::Base;
+use crate::misfit::Misfit;
+
 /// One of the built-in losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
@@ -28,6 +31,46 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Coordinates of θ where observations have `width` of them.
+    #[inline]
+    pub fn dim(self, width: usize) -> usize {
+        match self {
+            Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. } => width,
+        }
+    }
+
+    /// Refuses data that the loss is not about.
+    pub(crate) fn check(self, base: &Base) -> Result<(), Misfit> {
+        let l2 = self.l2();
+        if !(l2 >= 0.0 && l2.is_finite()) {
+            return Err(Misfit::new("problem.loss.l2", format!("found {l2}; allowed: 0 or more")));
+        }
+        match (self, base) {
+            (Loss::Mean, Base::Gaussian(_)) => Ok(()),
+            (Loss::Squared { .. } | Loss::Logistic { .. }, Base::Gaussian(_)) => Err(Misfit::new(
+                "problem.loss.kind",
+                "normal data have no label; allowed with the base \"gaussian\": mean",
+            )),
+            (Loss::Mean, Base::Table(table)) => match table.intercept {
+                false => Ok(()),
+                true => Err(Misfit::new(
+                    "problem.base.intercept",
+                    "the loss \"mean\" has no linear model for an intercept; leave it out",
+                )),
+            },
+            (Loss::Squared { .. }, Base::Table(_)) => Ok(()),
+            (Loss::Logistic { .. }, Base::Table(table)) => {
+                match table.labels().iter().find(|label| **label != 0.0 && **label != 1.0) {
+                    None => Ok(()),
+                    Some(label) => Err(Misfit::new(
+                        "problem.base.label",
+                        format!("found {label}; the loss \"logistic\" needs labels 0 and 1"),
+                    )),
+                }
+            }
+        }
+    }
+
     /// The ridge penalty.
     pub fn l2(self) -> f64 {
         match self {

@@ -3,8 +3,21 @@
 
 use super::{Sensitivity, Shift};
 
-/// The best response on the coordinates `features` of `dim`.
+/// The best response on the coordinates `features` of `dim`. Sensitivities of another shape, or
+/// features beyond `dim`, make maps that no federation takes.
 pub fn best_response(sensitivity: &Sensitivity, features: &[usize], dim: usize) -> Shift {
+    let count = features.len();
+    let square = |matrix: &Vec<Vec<f64>>| {
+        matrix.len() == count && matrix.iter().all(|row| row.len() == count)
+    };
+    let fits = match sensitivity {
+        Sensitivity::Scalar(_) => true,
+        Sensitivity::PerCoordinate(rows) => rows.iter().all(|row| row.len() == count),
+        Sensitivity::Matrix(matrices) => matrices.iter().all(square),
+    };
+    if !fits || features.iter().any(|&j| j >= dim) {
+        return Shift::Diagonal { dim, values: Vec::new() };
+    }
     match sensitivity {
         Sensitivity::Scalar(values) => {
             let mut pattern = vec![0.0; dim];

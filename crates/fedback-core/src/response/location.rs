@@ -15,7 +15,8 @@ pub enum Sensitivity {
 }
 
 /// The location shift of observations with `features` coordinates, followed by an intercept that
-/// neither moves nor moves others where `intercept` is set.
+/// neither moves nor moves others where `intercept` is set. Sensitivities of another shape make maps
+/// that no federation takes.
 pub fn location(sensitivity: &Sensitivity, features: usize, intercept: bool) -> Shift {
     let dim = features + usize::from(intercept);
     match sensitivity {
@@ -26,7 +27,8 @@ pub fn location(sensitivity: &Sensitivity, features: usize, intercept: bool) -> 
         }
         Sensitivity::PerCoordinate(rows) => {
             let values = rows.iter().flat_map(|row| padded(row, dim)).collect();
-            Shift::Diagonal { dim, values }
+            let fits = rows.iter().all(|row| row.len() == features);
+            Shift::Diagonal { dim, values: if fits { values } else { Vec::new() } }
         }
         Sensitivity::Matrix(matrices) => {
             let zero = vec![Vec::new(); dim - features];
@@ -34,7 +36,11 @@ pub fn location(sensitivity: &Sensitivity, features: usize, intercept: bool) -> 
                 .iter()
                 .flat_map(|matrix| matrix.iter().chain(&zero).flat_map(|row| padded(row, dim)))
                 .collect();
-            Shift::Matrix { dim, values }
+            let square = |matrix: &Vec<Vec<f64>>| {
+                matrix.len() == features && matrix.iter().all(|row| row.len() == features)
+            };
+            let fits = matrices.iter().all(square);
+            Shift::Matrix { dim, values: if fits { values } else { Vec::new() } }
         }
     }
 }

@@ -13,6 +13,7 @@ pub use location::{Sensitivity, location};
 use nalgebra::DMatrix;
 
 use crate::federation::{ClientId, range_of};
+use crate::misfit::Misfit;
 
 /// The linear maps M_i of all clients.
 #[derive(Clone, Debug)]
@@ -43,6 +44,36 @@ pub enum Shift {
 }
 
 impl Shift {
+    /// Refuses maps that are not one a client, from θ's `dim` coordinates to an observation's
+    /// `width`.
+    pub(crate) fn check(&self, clients: usize, width: usize, dim: usize) -> Result<(), Misfit> {
+        let fail = |reason: String| Err(Misfit::new("problem.response.sensitivity", reason));
+        // Maps of these forms are square.
+        let (numbers, each, side) = match self {
+            Shift::None => return Ok(()),
+            Shift::Scaled { sensitivity, pattern } => (sensitivity, 1, pattern.len()),
+            Shift::Diagonal { dim, values } => (values, *dim, *dim),
+            Shift::Matrix { dim, values } => (values, dim * dim, *dim),
+        };
+        if side != width || side != dim {
+            return fail(format!(
+                "maps of {side} coordinates; an observation has {width}, θ has {dim}"
+            ));
+        }
+        if numbers.len() != clients * each {
+            let found = numbers.len();
+            return fail(format!("{found} numbers; needed: {each} for each of {clients} clients"));
+        }
+        let pattern = match self {
+            Shift::Scaled { pattern, .. } => pattern.as_slice(),
+            Shift::None | Shift::Diagonal { .. } | Shift::Matrix { .. } => &[],
+        };
+        match numbers.iter().chain(pattern).find(|number| !number.is_finite()) {
+            None => Ok(()),
+            Some(wrong) => fail(format!("found {wrong}; allowed: finite numbers")),
+        }
+    }
+
     /// Writes M_i θ to `out`.
     #[inline(always)]
     pub fn apply(&self, client: usize, theta: &[f64], out: &mut [f64]) {
@@ -131,10 +162,13 @@ impl Shift {
             Shift::Matrix { values, .. } => {
                 DMatrix::from_row_slice(dim, dim, &values[client * dim * dim..][..dim * dim])
             }
-            _ => DMatrix::from_fn(dim, dim, |j, k| match j == k {
-                true => self.diagonal(client, j),
-                false => 0.0,
-            }),
+            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } => DMatrix::from_fn(
+                dim,
+                dim,
+                |j, k| {
+                    if j == k { self.diagonal(client, j) } else { 0.0 }
+                },
+            ),
         }
     }
 
@@ -143,7 +177,9 @@ impl Shift {
     pub fn sensitivity(&self, client: usize, dim: usize) -> f64 {
         match self {
             Shift::Matrix { .. } => self.matrix(client, dim).singular_values().max(),
-            _ => (0..dim).map(|j| self.diagonal(client, j).abs()).fold(0.0, f64::max),
+            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } => {
+                (0..dim).map(|j| self.diagonal(client, j).abs()).fold(0.0, f64::max)
+            }
         }
     }
 }

@@ -1,5 +1,9 @@
 //! What is not believed of what clients send.
 
+use fedback_core::state::Repetition;
+
+use super::Update;
+
 /// Why an update was refused. The server's state is what it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -34,6 +38,27 @@ pub enum Refusal {
         /// Coordinates of the model.
         expected: usize,
     },
+    /// The update tells of something else than what a client keeps.
+    #[error("the update has {found} numbers that the client keeps, needed are {expected}")]
+    KeptLength {
+        /// Numbers in the update.
+        found: usize,
+        /// Numbers that a client keeps.
+        expected: usize,
+    },
+    /// What the client keeps is not finite.
+    #[error("number {0} of what the client keeps is not a finite number")]
+    KeptNotFinite(usize),
+    /// What the client keeps is absurdly large.
+    #[error("number {place} of what the client keeps is {value:e}, beyond {largest:e}")]
+    KeptTooLarge {
+        /// Which number.
+        place: usize,
+        /// Its value.
+        value: f64,
+        /// The largest that is believed.
+        largest: f64,
+    },
     /// The update is not finite.
     #[error("coordinate {0} of the update is not a finite number")]
     NotFinite(usize),
@@ -52,8 +77,13 @@ pub enum Refusal {
 impl Refusal {
     /// Whether the update came where it was expected, and is no update of the model.
     pub fn is_bad_update(&self) -> bool {
-        use Refusal::{NotFinite, TooLarge, WrongLength};
-        matches!(self, WrongLength { .. } | NotFinite(_) | TooLarge { .. })
+        use Refusal::{KeptLength, KeptNotFinite, KeptTooLarge, NotFinite, TooLarge, WrongLength};
+        match self {
+            WrongLength { .. } | NotFinite(_) | TooLarge { .. } => true,
+            KeptLength { .. } | KeptNotFinite(_) | KeptTooLarge { .. } => true,
+            Refusal::NoRoundOpen | Refusal::UnknownRepetition(_) | Refusal::NotAsked(_) => false,
+            Refusal::OtherRound { .. } | Refusal::Duplicate(_) | Refusal::Late(_) => false,
+        }
     }
 }
 
@@ -65,19 +95,28 @@ impl Refusal {
 /// that is accepted cannot make a sensible θ infinite, whatever its coefficient.
 pub const LARGEST: f64 = 1e100;
 
-/// Refuses what cannot be an update of `theta`.
-pub(super) fn refuse_nonsense(theta: &[f64], delta: &[f64]) -> Result<(), Refusal> {
-    if delta.len() != theta.len() {
-        return Err(Refusal::WrongLength { found: delta.len(), expected: theta.len() });
+/// Refuses what cannot be an update in a repetition.
+pub(super) fn refuse_nonsense(repetition: &Repetition, update: &Update) -> Result<(), Refusal> {
+    let (layout, theta) = (repetition.layout(), repetition.theta());
+    if update.delta.len() != layout.dim {
+        return Err(Refusal::WrongLength { found: update.delta.len(), expected: layout.dim });
     }
-    if let Some(bad) = delta.iter().position(|d| !d.is_finite()) {
+    if update.kept.len() != layout.kept {
+        return Err(Refusal::KeptLength { found: update.kept.len(), expected: layout.kept });
+    }
+    if let Some(bad) = update.delta.iter().position(|d| !d.is_finite()) {
         return Err(Refusal::NotFinite(bad));
     }
     let largest = LARGEST * (1.0 + theta.iter().fold(0.0, |most: f64, t| most.max(t.abs())));
-    match delta.iter().position(|d| d.abs() > largest) {
-        Some(coordinate) => {
-            Err(Refusal::TooLarge { coordinate, value: delta[coordinate], largest })
-        }
+    if let Some(coordinate) = update.delta.iter().position(|d| d.abs() > largest) {
+        let value = update.delta[coordinate];
+        return Err(Refusal::TooLarge { coordinate, value, largest });
+    }
+    if let Some(bad) = update.kept.iter().position(|kept| !kept.is_finite()) {
+        return Err(Refusal::KeptNotFinite(bad));
+    }
+    match update.kept.iter().position(|kept| kept.abs() > largest) {
+        Some(place) => Err(Refusal::KeptTooLarge { place, value: update.kept[place], largest }),
         None => Ok(()),
     }
 }

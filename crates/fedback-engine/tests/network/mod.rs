@@ -1,6 +1,8 @@
 //! A network that has bad days: a transport that loses, delays, repeats, reorders and corrupts what
 //! its clients send, from a seed, and keeps its own books of what should be believed.
 
+pub mod run;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use fedback_core::base::{Base, Gaussian};
@@ -8,10 +10,11 @@ use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Protocol, Round};
 use fedback_core::response::{Sensitivity, location};
+use fedback_core::state::Layout;
 use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
-use fedback_engine::algorithm::{Order, Scratch, Task, Work, step_sizes};
 use fedback_engine::live::{Arrival, Assignment, LiveOrder, Sender, Transport, TransportError};
-use fedback_engine::server::{LARGEST, Refusal};
+use fedback_engine::server::{LARGEST, Refusal, Update};
+use fedback_engine::work::{Order, Scratch, Task, Work, step_sizes};
 
 pub const CLIENTS: usize = 5;
 pub const DIM: usize = 2;
@@ -19,16 +22,17 @@ pub const REPETITIONS: usize = 2;
 pub const SEED: Seed = Seed(9);
 
 pub fn federation() -> Federation {
-    Federation {
-        weights: vec![0.35, 0.25, 0.2, 0.15, 0.05].into(),
-        base: Base::Gaussian(Gaussian {
+    Federation::new(
+        vec![0.35, 0.25, 0.2, 0.15, 0.05],
+        Base::Gaussian(Gaussian {
             dim: DIM,
             mean: (0..CLIENTS * DIM).map(|k| 1.0 + k as f64).collect(),
             noise: 0.7,
         }),
-        response: location(&Sensitivity::Scalar(vec![0.5, 0.9, -1.5, 0.2, 0.0]), DIM, false),
-        loss: Loss::Mean,
-    }
+        location(&Sensitivity::Scalar(vec![0.5, 0.9, -1.5, 0.2, 0.0]), DIM, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 pub fn draws(seed: u64) -> Draws {
@@ -73,7 +77,9 @@ pub struct Network<'a> {
     pub asked: BTreeSet<Assignment>,
     /// Accepted in the open round, in the order of arrival.
     pub accepted: Vec<Assignment>,
-    thetas: Vec<f64>,
+    broadcasts: Vec<f64>,
+    /// What those who were asked keep, as they were told.
+    kept: BTreeMap<Assignment, Vec<f64>>,
     awaited: Option<(Sender, Verdict)>,
     pub refusals: BTreeMap<&'static str, usize>,
 }
@@ -99,7 +105,8 @@ impl<'a> Network<'a> {
             orders: 0,
             asked: BTreeSet::new(),
             accepted: Vec::new(),
-            thetas: Vec::new(),
+            broadcasts: Vec::new(),
+            kept: BTreeMap::new(),
             awaited: None,
             refusals: BTreeMap::new(),
         }
@@ -109,31 +116,38 @@ impl<'a> Network<'a> {
         self.draws.uniform() < chance
     }
 
-    /// The honest work of a client.
+    fn layout(&self) -> Layout {
+        Layout::new(&self.protocol, DIM, CLIENTS)
+    }
+
+    /// What was broadcast to the clients of a repetition.
+    fn broadcast(&self, repetition: u64) -> &[f64] {
+        let each = self.layout().broadcast();
+        &self.broadcasts[repetition as usize * each..][..each]
+    }
+
+    /// The honest work of a client, from what it was sent alone.
     fn honest(&self, order: &LiveOrder<'_>, at: Assignment) -> Arrival {
         let mut sizes = Vec::new();
         step_sizes(&self.protocol, order.round, &mut sizes);
         assert_eq!(order.first_step, self.protocol.first_step(order.round));
-        let work = Order {
-            step_sizes: &sizes,
-            batch: self.protocol.batch,
-            deploy: self.protocol.deploy,
-            scale_objectives: self.protocol.scale_objectives,
-        };
+        let work = Order { protocol: &self.protocol, step_sizes: &sizes };
         let streams = Streams::new(order.seed, at.repetition, order.round.0, Purpose::Data);
-        let theta = &order.thetas[at.repetition as usize * DIM..][..DIM];
-        let task = Task { streams, theta, clients: &[at.client] };
-        let mut delta = vec![0.0; DIM];
-        self.federation.work(&work, &[task], &mut delta, &mut Scratch::default()).unwrap();
+        let broadcast = self.broadcast(at.repetition);
+        let task = Task { streams, broadcast, clients: &[at.client] };
+        let (mut delta, mut kept) = (vec![0.0; DIM], self.kept[&at].clone());
+        let scratch = &mut Scratch::default();
+        self.federation.work(&work, &[task], &mut delta, &mut kept, scratch).unwrap();
         let sender = Sender { round: order.round, repetition: at.repetition, client: at.client };
-        Arrival::Update { sender, delta }
+        Arrival::Update { sender, update: Update { delta, kept } }
     }
 
     /// Something wrong in place of an update.
     fn corrupt(&mut self, honest: &Arrival) -> Arrival {
-        let Arrival::Update { mut sender, mut delta } = honest.clone() else { unreachable!() };
+        let Arrival::Update { mut sender, update } = honest.clone() else { unreachable!() };
+        let Update { mut delta, mut kept } = update;
         let coordinate = self.draws.index(DIM);
-        match self.draws.index(10) {
+        match self.draws.index(15) {
             0 => delta[coordinate] = f64::NAN,
             1 => delta[coordinate] = f64::INFINITY,
             2 => delta[coordinate] = -1e200,
@@ -143,6 +157,17 @@ impl<'a> Network<'a> {
             6 => sender.round.0 += 1000,
             7 => sender.client.0 = CLIENTS as u32 + 3,
             8 => sender.repetition = u64::MAX - 1,
+            9 => kept.push(0.0),
+            // Where the rule keeps nothing, a number too many.
+            10 if kept.pop().is_none() => kept.push(1.0),
+            10 => {}
+            wrong @ (11..=13) => {
+                let number = [f64::NAN, f64::NEG_INFINITY, -1e300][wrong - 11];
+                match kept.get_mut(coordinate) {
+                    Some(kept) => *kept = number,
+                    None => kept.push(number),
+                }
+            }
             _ => {
                 // Labelled as another repetition's, where the server can tell: that one did not
                 // ask for it.
@@ -153,11 +178,11 @@ impl<'a> Network<'a> {
                 }
             }
         }
-        Arrival::Update { sender, delta }
+        Arrival::Update { sender, update: Update { delta, kept } }
     }
 
     /// What the server ought to say.
-    fn verdict(&self, sender: Sender, delta: &[f64]) -> Verdict {
+    fn verdict(&self, sender: Sender, Update { delta, kept }: &Update) -> Verdict {
         let Sender { round, repetition, client } = sender;
         let at = Assignment { client, repetition };
         let come = self.accepted.iter().filter(|a| a.repetition == repetition).count();
@@ -173,12 +198,21 @@ impl<'a> Network<'a> {
             Some("late")
         } else if delta.len() != DIM {
             Some("wrong length")
+        } else if kept.len() != self.layout().kept {
+            Some("kept length")
         } else if !delta.iter().all(|d| d.is_finite()) {
             Some("not finite")
         } else {
-            let theta = &self.thetas[repetition as usize * DIM..][..DIM];
+            let theta = &self.broadcast(repetition)[..DIM];
             let most = theta.iter().map(|t| t.abs()).fold(0.0, f64::max);
-            delta.iter().any(|d| d.abs() > LARGEST * (1.0 + most)).then_some("too large")
+            let large = |numbers: &[f64]| numbers.iter().any(|d| d.abs() > LARGEST * (1.0 + most));
+            if large(delta) {
+                Some("too large")
+            } else if !kept.iter().all(|k| k.is_finite()) {
+                Some("kept not finite")
+            } else {
+                large(kept).then_some("kept too large")
+            }
         }
     }
 
@@ -236,9 +270,16 @@ impl Transport for Network<'_> {
             (self.round, self.orders) = (order.round, 0);
             self.asked = order.asked.iter().copied().collect();
             self.accepted.clear();
-            self.thetas = order.thetas.to_vec();
+            self.broadcasts = order.broadcasts.to_vec();
+            self.kept.clear();
         }
-        assert_eq!((order.round, order.thetas), (self.round, self.thetas.as_slice()));
+        assert_eq!((order.round, order.broadcasts), (self.round, self.broadcasts.as_slice()));
+        let each = self.layout().kept;
+        assert_eq!(order.kept.len(), order.asked.len() * each);
+        for (place, at) in order.asked.iter().enumerate() {
+            let kept = &order.kept[place * each..][..each];
+            assert_eq!(self.kept.entry(*at).or_insert_with(|| kept.to_vec()), kept);
+        }
         let pending = |at: &Assignment| self.asked.contains(at) && !self.accepted.contains(at);
         assert!(order.asked.iter().all(pending), "asked for what has come");
         self.orders += 1;
@@ -288,8 +329,8 @@ impl Transport for Network<'_> {
         }
         let place = self.draws.index(self.on_the_way.len());
         let arrival = self.on_the_way.swap_remove(place);
-        if let Arrival::Update { sender, delta } = &arrival {
-            self.awaited = Some((*sender, self.verdict(*sender, delta)));
+        if let Arrival::Update { sender, update } = &arrival {
+            self.awaited = Some((*sender, self.verdict(*sender, update)));
         }
         Ok(arrival)
     }
@@ -305,6 +346,9 @@ impl Transport for Network<'_> {
             Refusal::Duplicate(_) => "duplicate",
             Refusal::Late(_) => "late",
             Refusal::WrongLength { .. } => "wrong length",
+            Refusal::KeptLength { .. } => "kept length",
+            Refusal::KeptNotFinite(_) => "kept not finite",
+            Refusal::KeptTooLarge { .. } => "kept too large",
             Refusal::NotFinite(_) => "not finite",
             Refusal::TooLarge { .. } => "too large",
         };

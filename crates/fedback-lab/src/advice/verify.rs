@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::Advice;
+use crate::check::trial::observations_a_step;
 use crate::error::Error;
 use crate::event::{Ending, Sink};
 use crate::experiment::run_unrecorded;
@@ -105,6 +106,7 @@ pub(super) fn verify(
 fn numbers_a_round(planned: &Plan) -> f64 {
     let protocol = &planned.protocol;
     let cohort = protocol.scheme.cohort().unwrap_or(planned.federation.clients());
-    let draws = (protocol.local_steps * protocol.batch) as f64 * cohort as f64;
+    let each = observations_a_step(&planned.federation, protocol);
+    let draws = protocol.local_steps as f64 * each * cohort as f64;
     draws * (1.0 + planned.federation.dim() as f64)
 }

@@ -41,7 +41,7 @@ impl Curve {
             None if plan.federation.is_affine() => &zeros,
             None => return None,
         };
-        let dynamics = Dynamics::of(plan);
+        let dynamics = Dynamics::of(plan).ok()?;
         let choice = dynamics.choice.as_ref();
         let map = RoundMap::of_choice(&dynamics.federation, &dynamics.protocol, choice, at)?;
         let factor = |size: f64| map.mean_square_radius(size).map(f64::sqrt);

@@ -1,19 +1,17 @@
 //! A run tried out: a few seeded repetitions, as long as a second or so allows.
 
-use std::sync::Arc;
-
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Round, StepSize};
-use fedback_engine::backend::Backend;
-use fedback_engine::simulate::Simulation;
+use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
+use fedback_core::state::State;
+use fedback_engine::backend::{Course, Device, assemble};
 use fedback_theory::certificate::{Answer, Certificate};
 use fedback_theory::stable::Stability;
 
 use crate::plan::Plan;
 
 /// Repetitions.
-const REPETITIONS: usize = 32;
+const REPETITIONS: u64 = 32;
 /// Numbers that a trial touches.
 const EFFORT: f64 = 2e8;
 /// Rounds beyond which a trial shows nothing new.
@@ -23,7 +21,7 @@ const MOST_ROUNDS: f64 = 20_000.0;
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// Seeded repeats.
-    pub repetitions: usize,
+    pub repetitions: u64,
     /// Rounds that were run.
     pub rounds: u64,
     /// √ of the mean squared distance to the stable point at the end; none where one failed.
@@ -98,31 +96,34 @@ fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
 
 /// Repetitions of a plan under a protocol, and how far from the first of `points` they end.
 fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Trial {
-    let starts = plan.start.repeat(REPETITIONS);
-    let (federation, seed) = (&plan.federation, plan.seed());
-    let weights = federation.weights.clone();
-    let simulation = Simulation::new(federation, *protocol, weights, seed, Round(0), &starts, &[]);
-    let mut simulation = simulation.with_sampler(Arc::new(plan.sampler()));
-    // The built-in populations are in memory: their work does not fail.
-    let worked = simulation.advance(Round(rounds), false).is_ok();
-    let failed = !worked || simulation.repetitions().any(|repetition| repetition.failed.is_some());
+    let state = State::beginning(protocol, plan.clients(), &plan.start, REPETITIONS);
+    let course = Course { protocol: *protocol, ..plan.course(state, &[]) };
+    let backend = assemble(&plan.federation, course, Device::Cpu);
+    let tried = backend.map_err(|error| error.to_string()).and_then(|mut backend| {
+        let worked = backend.advance(Round(rounds), false);
+        worked.map(|()| backend.state().clone()).map_err(|error| error.to_string())
+    });
+    let Ok(state) = tried else {
+        let (distance, objection) = (None, None);
+        return Trial { repetitions: REPETITIONS, rounds, distance, astray: 0, objection };
+    };
     let square = |theta: &[f64], point: &[f64]| {
         theta.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum::<f64>()
     };
     let (own, others) = (&points[0], &points[1..]);
     let mut total = 0.0;
     let mut astray = 0;
-    for repetition in simulation.repetitions() {
-        let far = square(&repetition.theta, own);
+    for repetition in &state.repetitions {
+        let far = square(repetition.theta(), own);
         total += far;
-        let strays = others.iter().any(|other| square(&repetition.theta, other) < far);
+        let strays = others.iter().any(|other| square(repetition.theta(), other) < far);
         astray += usize::from(strays);
     }
     let distance = (total / REPETITIONS as f64).sqrt();
     Trial {
         repetitions: REPETITIONS,
         rounds,
-        distance: (!failed && distance.is_finite()).then_some(distance),
+        distance: (state.failed().is_empty() && distance.is_finite()).then_some(distance),
         astray,
         objection: None,
     }
@@ -131,10 +132,16 @@ fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Tr
 /// Numbers that one round of all repetitions touches.
 fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
     let working = protocol.scheme.cohort().unwrap_or(federation.clients());
-    let each = match federation.base {
-        Base::Gaussian(_) => 1.0,
-        Base::Table(_) => protocol.batch as f64,
-    };
-    let steps = (working * protocol.local_steps * REPETITIONS) as f64;
-    steps * each * (federation.dim() as f64 + 10.0)
+    let steps = (working * protocol.local_steps) as f64 * REPETITIONS as f64;
+    steps * observations_a_step(federation, protocol) * (federation.dim() as f64 + 10.0)
+}
+
+/// Observations that a client's local step reads, on average.
+pub(crate) fn observations_a_step(federation: &Federation, protocol: &Protocol) -> f64 {
+    match (federation.base(), protocol.batch) {
+        // The mean of a normal batch is drawn as such.
+        (Base::Gaussian(_), _) => 1.0,
+        (Base::Table(_), Batch::Sampled(size)) => size as f64,
+        (Base::Table(table), Batch::All) => table.len() as f64 / table.clients() as f64,
+    }
 }

@@ -218,7 +218,7 @@ impl Fitted {
         let plan = Plan::new(point, folder.path(), "the fitted spec")?;
         let theta = &plan.start;
         let settled = stable::stable_point(&plan.federation, theta).unwrap_or(theta.clone());
-        let largest = (RoundMap::new(&plan.federation, &plan.protocol, &settled))
+        let largest = (RoundMap::new(&plan.federation, &plan.p_fedavg()?, &settled))
             .and_then(|map| map.largest_step())
             .unwrap_or(f64::INFINITY);
         let size = 0.5 * largest.min(1.0 / steepness(&plan.federation, theta));

@@ -183,10 +183,10 @@ fn stabilises(study: &Study) -> Claim {
         let peak = point.distances().iter().map(|(_, d)| *d).fold(0.0, f64::max);
         (point.distance_at(point.last_step()) / peak).sqrt()
     };
-    let returns: Vec<(usize, f64)> =
-        study.points.iter().map(|point| (point.plan.protocol.batch, share(point))).collect();
+    let returns: Vec<(f64, f64)> =
+        study.points.iter().map(|point| (point.plan.protocol.batch.size(), share(point))).collect();
     let worst = |single: bool| {
-        let of = returns.iter().filter(|(batch, _)| (*batch == 1) == single);
+        let of = returns.iter().filter(|(batch, _)| (*batch == 1.0) == single);
         of.map(|(_, share)| *share).fold(0.0, f64::max)
     };
     let (large, single) = (worst(false), worst(true));

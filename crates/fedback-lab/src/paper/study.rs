@@ -1,5 +1,7 @@
 //! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of them.
 
+use fedback_theory::p_fedavg::PFedAvg;
+
 use crate::chart::{self, Band, Pair};
 use crate::exact::exact;
 use crate::figure::{Axis, Figure};
@@ -11,6 +13,8 @@ use crate::plan::Plan;
 pub struct Studied {
     /// What was run.
     pub plan: Plan,
+    /// Its algorithm.
+    pub protocol: PFedAvg,
     /// What was simulated.
     pub run: Outcome,
     /// What is expected, where the problem is affine.

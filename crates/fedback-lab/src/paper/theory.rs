@@ -1,9 +1,10 @@
 //! Measured against theory: the simulated mean, the exact expectation, the law of large t, and the
 //! theorems' bounds as printed and as corrected, in one picture.
 
-use fedback_core::protocol::{Protocol, Scheme};
+use fedback_core::protocol::Scheme;
 use fedback_theory::asymptotic::LargeTime;
 use fedback_theory::exact::ExactCurve;
+use fedback_theory::p_fedavg::PFedAvg;
 
 use super::study::{Studied, Study};
 use crate::bounds::{Guarantees, Overrides};
@@ -21,13 +22,13 @@ pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
     points
         .iter()
         .map(|point| {
-            let scheme = scheme_name(&point.plan.protocol);
+            let scheme = scheme_name(&point.protocol);
             (format!("theory-{}", scheme.replace(' ', "-")), picture(point, title, &scheme))
         })
         .collect()
 }
 
-fn scheme_name(protocol: &Protocol) -> String {
+fn scheme_name(protocol: &PFedAvg) -> String {
     match protocol.scheme {
         Scheme::Full => "full participation".into(),
         Scheme::WithReplacement { .. } => "scheme I".into(),
@@ -37,8 +38,8 @@ fn scheme_name(protocol: &Protocol) -> String {
 }
 
 fn picture(point: &Studied, title: &str, scheme: &str) -> Figure {
-    let guarantees = Guarantees::of(&point.plan, &Overrides::default());
-    let exact = long_curve(&point.plan);
+    let guarantees = point.guarantees(&point.protocol);
+    let exact = long_curve(&point.plan, &point.protocol);
     let simulated = point.run.curve.column(Measurement::Distance);
     let error = |sd: Option<f64>| 2.0 * sd.unwrap_or(0.0) / (point.run.repetitions as f64).sqrt();
     let measured = simulated.iter().map(|(t, s)| (*t as f64, s.mean)).collect();
@@ -75,13 +76,12 @@ fn law_at(law: &LargeTime, step: f64) -> f64 {
 }
 
 /// The exact mean square distance at geometrically spaced aggregations up to the horizon.
-fn long_curve(plan: &Plan) -> Vec<(f64, f64)> {
+fn long_curve(plan: &Plan, protocol: &PFedAvg) -> Vec<(f64, f64)> {
     let stable = plan.stable_point.as_deref();
-    let Ok(mut curve) = ExactCurve::new(&plan.federation, &plan.protocol, &plan.start, stable)
-    else {
+    let Ok(mut curve) = ExactCurve::new(&plan.federation, protocol, &plan.start, stable) else {
         return Vec::new();
     };
-    let every = plan.protocol.local_steps as u64;
+    let every = protocol.local_steps as u64;
     let (mut points, mut next) = (Vec::new(), every as f64);
     for step in (every..=HORIZON).step_by(every as usize) {
         curve.advance();
@@ -105,9 +105,9 @@ fn rate(points: &[Studied]) -> Claim {
     let mut numbers = Vec::new();
     let mut agrees = true;
     for point in points {
-        let scheme = scheme_name(&point.plan.protocol);
-        let law = Guarantees::of(&point.plan, &Overrides::default()).asymptotic;
-        let end = long_curve(&point.plan).last().copied();
+        let scheme = scheme_name(&point.protocol);
+        let law = point.guarantees(&point.protocol).asymptotic;
+        let end = long_curve(&point.plan, &point.protocol).last().copied();
         let ratio = match (law, end) {
             (Ok(law), Some((step, distance))) => distance / law_at(&law, step),
             _ => f64::NAN,
@@ -136,16 +136,15 @@ fn looseness(points: &[Studied]) -> Claim {
     let mut numbers = Vec::new();
     let mut held = true;
     for point in points {
-        let scheme = scheme_name(&point.plan.protocol);
-        let guarantees = Guarantees::of(&point.plan, &Overrides::default());
-        let reached = long_curve(&point.plan);
+        let scheme = scheme_name(&point.protocol);
+        let guarantees = point.guarantees(&point.protocol);
+        let reached = long_curve(&point.plan, &point.protocol);
         for (version, bound) in
             [("printed", &guarantees.bounds.printed), ("corrected", &guarantees.bounds.corrected)]
         {
             let Some(step_size) = bound.step_size() else { continue };
-            let mut plan = point.plan.clone();
-            plan.protocol.step_size = step_size;
-            let curve = long_curve(&plan);
+            let protocol = PFedAvg { step_size, ..point.protocol };
+            let curve = long_curve(&point.plan, &protocol);
             let above = |(t, distance): &(f64, f64)| {
                 bound.at(*t).is_some_and(|b| *distance <= b * (1.0 + 1e-9))
             };
@@ -187,11 +186,12 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         .map(|point| {
             let values: Vec<f64> = local_steps
                 .iter()
-                .filter_map(|&e| with(point, |p| p.local_steps = e).bounds.printed.b.ok())
+                .map(|&e| point.guarantees(&PFedAvg { local_steps: e, ..point.protocol }))
+                .filter_map(|found| found.bounds.printed.b.ok())
                 .collect();
             let largest = values.iter().copied().fold(0.0, f64::max);
             let ratio = largest / values.iter().copied().fold(f64::INFINITY, f64::min);
-            let scheme = scheme_name(&point.plan.protocol);
+            let scheme = scheme_name(&point.protocol);
             numbers.push((format!("{scheme}: largest B to smallest, E = 2 to 50"), ratio));
             ratio
         })
@@ -208,9 +208,8 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         reason: "As printed, over E = 2, 5, 10, 20, 50.".into(),
         numbers,
     };
-    let b = |point: &Studied| {
-        Guarantees::of(&point.plan, &Overrides::default()).bounds.printed.b.unwrap_or(f64::NAN)
-    };
+    let b =
+        |point: &Studied| point.guarantees(&point.protocol).bounds.printed.b.unwrap_or(f64::NAN);
     let (b1, b2) = (b(first), b(second));
     let order = Claim {
         id: "b1-above-b2",
@@ -228,7 +227,7 @@ fn more_with_e(point: &Studied) -> Claim {
     let costs: Vec<f64> = [1usize, 2, 5, 10, 20, 50]
         .iter()
         .map(|&e| {
-            let found = with(point, |p| p.local_steps = e);
+            let found = point.guarantees(&PFedAvg { local_steps: e, ..point.protocol });
             let bound = &found.bounds.printed;
             let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
             numbers.push((format!("E = {e}: T_eps for 1 % as printed"), steps));
@@ -237,9 +236,8 @@ fn more_with_e(point: &Studied) -> Claim {
         .collect();
     let grows = costs.windows(2).all(|pair| pair[1] > pair[0]);
     let mut needed = |e: usize| {
-        let mut plan = point.plan.clone();
-        plan.protocol.local_steps = e;
-        let curve = long_curve(&plan);
+        let protocol = PFedAvg { local_steps: e, ..point.protocol };
+        let curve = long_curve(&point.plan, &protocol);
         let goal = 0.01 * curve.first().map_or(f64::NAN, |(_, distance)| *distance);
         let arrived = curve.iter().find(|(_, distance)| *distance <= goal);
         let steps = arrived.map_or(f64::INFINITY, |(step, _)| *step);
@@ -264,11 +262,11 @@ fn more_with_e(point: &Studied) -> Claim {
     }
 }
 
-/// The guarantees of a run whose protocol is changed.
-fn with(point: &Studied, change: impl Fn(&mut Protocol)) -> Guarantees {
-    let mut plan = point.plan.clone();
-    change(&mut plan.protocol);
-    Guarantees::of(&plan, &Overrides::default())
+impl Studied {
+    /// The guarantees of the run under a protocol.
+    fn guarantees(&self, protocol: &PFedAvg) -> Guarantees {
+        Guarantees::of(&self.plan, protocol, &Overrides::default())
+    }
 }
 
 fn fewer_with_k(point: &Studied) -> Claim {
@@ -278,8 +276,8 @@ fn fewer_with_k(point: &Studied) -> Claim {
         sizes
             .iter()
             .map(|&cohort| {
-                let change = |p: &mut Protocol| p.scheme = Scheme::WithReplacement { cohort };
-                let found = with(point, change);
+                let scheme = Scheme::WithReplacement { cohort };
+                let found = point.guarantees(&PFedAvg { scheme, ..point.protocol });
                 let bound = match version {
                     "printed" => &found.bounds.printed,
                     _ => &found.bounds.corrected,

@@ -7,8 +7,7 @@ use super::study::{Studied, Study};
 use crate::exact::exact;
 use crate::plan::Plan;
 use crate::report::{Claim, Verdict};
-use crate::spec::Algorithm;
-use fedback_core::protocol::StepSize;
+use fedback_core::protocol::{Batch, StepSize};
 use fedback_theory::optimal::optimal_point;
 
 /// A run has converged as far as its step sizes let it when less than this share of the error is left.
@@ -37,8 +36,11 @@ fn share_of_runs_closer(a: &Studied, b: &Studied) -> f64 {
 }
 
 fn cohort_size(plan: &Plan) -> f64 {
-    let Algorithm::PFedavg(algorithm) = &plan.spec.algorithm;
-    algorithm.cohort.map_or(plan.federation.clients() as f64, |cohort| cohort.0 as f64)
+    plan.spec
+        .algorithm
+        .rounds()
+        .cohort
+        .map_or(plan.federation.clients() as f64, |cohort| cohort.0 as f64)
 }
 
 /// Convergence of the three schemes: full, I, II in this order.
@@ -270,10 +272,8 @@ pub(super) fn constant_step(studies: &[Study]) -> Vec<Claim> {
         let mut plan = point.plan.clone();
         plan.spec.rounds.0 = 20_000;
         plan.spec.measure.every.0 = 20_000;
-        if let (false, fedback_core::base::Base::Gaussian(base)) =
-            (noise, &mut plan.federation.base)
-        {
-            base.noise = 0.0;
+        if !noise {
+            plan.protocol.batch = Batch::All;
         }
         let outcome = exact(&plan);
         let end = outcome.ok().and_then(|o| o.curve.points.last().map(|p| p.values[0].mean));

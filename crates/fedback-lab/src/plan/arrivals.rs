@@ -12,7 +12,7 @@ use fedback_theory::inclusion::inclusion;
 use super::{Outline, Shape};
 use crate::draw;
 use crate::error::Error;
-use crate::spec::{Aggregate, KeyError, Latency, PFedAvg, PerClient, SchemeName, Spec};
+use crate::spec::{KeyError, Latency, PerClient, RoundKeys, SchemeName, Spec};
 use crate::trace_file;
 
 /// When clients answer, and what that makes of the coefficients of the first.
@@ -57,7 +57,7 @@ fn fail(key: &str, message: impl Into<String>) -> KeyError {
 /// `algorithm` is the spec's.
 pub(super) fn build(
     spec: &Spec,
-    algorithm: &PFedAvg,
+    algorithm: &RoundKeys,
     shape: &Shape,
     directory: &Path,
 ) -> Result<(Option<PlannedArrivals>, Vec<u8>), KeyError> {
@@ -73,7 +73,7 @@ pub(super) fn build(
 /// The same without coefficients, which no site needs.
 pub(super) fn describe(
     spec: &Spec,
-    algorithm: &PFedAvg,
+    algorithm: &RoundKeys,
     shape: &Shape,
     directory: &Path,
 ) -> Result<(Option<Arrivals>, Vec<u8>), KeyError> {
@@ -114,7 +114,7 @@ pub(super) fn describe(
 }
 
 /// What goes with first arrivals, and what with them only.
-fn check(algorithm: &PFedAvg) -> Result<(), KeyError> {
+fn check(algorithm: &RoundKeys) -> Result<(), KeyError> {
     if algorithm.scheme != SchemeName::FirstArrivals {
         let given = [
             ("correct", algorithm.correct),
@@ -128,17 +128,12 @@ fn check(algorithm: &PFedAvg) -> Result<(), KeyError> {
             }
         };
     }
-    if algorithm.aggregate == Aggregate::Iterates {
-        let why = "found \"iterates\"; the coefficients of the first to arrive do not sum to one, so \
-                   that averaging models would rescale them at random: use \"deltas\"";
-        return Err(fail("aggregate", why));
-    }
     Ok(())
 }
 
 /// π of every client, none of whom must be cut off for good.
 fn corrections(
-    algorithm: &PFedAvg,
+    algorithm: &RoundKeys,
     shape: &Shape,
     arrivals: &Arrivals,
 ) -> Result<Arc<[f64]>, KeyError> {

@@ -38,7 +38,7 @@ impl Built {
     /// The data, where they are built in.
     pub fn base(&self) -> Option<&Base> {
         match self {
-            Built::Whole(plan) => Some(&plan.federation.base),
+            Built::Whole(plan) => Some(plan.federation.base()),
             Built::Custom(plan) => plan.population.as_ref().map(|(base, _)| base),
         }
     }

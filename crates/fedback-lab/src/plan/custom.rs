@@ -8,10 +8,22 @@ use fedback_core::stream::Seed;
 
 use super::problem::{BuiltProblem, MOST_CLIENTS, build, build_weights};
 use super::{Shape, sites};
-use crate::spec::{self, KeyError, Problem, Spec, Weights};
+use crate::spec::{self, All, Batch, KeyError, Problem, Spec, Weights};
 
 /// The data and how they react, where they are built in.
 type Population = Option<(Base, Shift)>;
+
+/// Refuses `batch = "all"` where a population cannot be listed.
+pub(super) fn check_batch(spec: &Spec) -> Result<(), KeyError> {
+    let why = match &spec.problem.base {
+        _ if spec.algorithm.rounds().batch != Batch::All(All::All) => return Ok(()),
+        spec::Base::Table(_) | spec::Base::Sites(_) => return Ok(()),
+        spec::Base::Custom(_) => "the observations of a custom base cannot be listed",
+        spec::Base::Gaussian(_) => "the expectation of a custom loss over normal data is not known",
+    };
+    let fix = "allowed here: a whole number, 1 or more";
+    Err(KeyError::new("algorithm.batch", format!("found \"all\"; {why}; {fix}")))
+}
 
 /// Checks and builds a `[problem]` of which a part is custom.
 pub(super) fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyError> {
@@ -22,7 +34,7 @@ pub(super) fn population(spec: &Spec, directory: &Path) -> Result<(Population, S
         _ => {
             let BuiltProblem { federation, data } = build(spec, directory)?;
             let shape = Shape::of(&federation, data);
-            (Some((federation.base, federation.response)), shape)
+            (Some((federation.base().clone(), federation.response().clone())), shape)
         }
     };
     match &problem.stable_point {

@@ -40,7 +40,7 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
     }
     let (base, weights, data) = match &problem.base {
         spec::Base::Gaussian(gaussian) => {
-            let (base, weights) = build_gaussian(problem, gaussian, loss, seed)?;
+            let (base, weights) = build_gaussian(problem, gaussian, seed)?;
             (base, weights, Vec::new())
         }
         spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
@@ -50,8 +50,8 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
         }
     };
     let response = response::build(problem, &base, &weights, seed)?;
-    let mut federation = Federation { weights: weights.into(), base, response, loss };
-    response::rebase(problem, &mut federation)?;
+    let federation = Federation::new(weights, base, response, loss)?;
+    let federation = response::rebase(problem, federation)?;
     Ok(BuiltProblem { federation, data })
 }
 
@@ -68,15 +68,8 @@ pub(super) fn loss(loss: &spec::Loss) -> Option<Loss> {
 fn build_gaussian(
     problem: &Problem,
     gaussian: &spec::GaussianBase,
-    loss: Loss,
     seed: Seed,
 ) -> Result<(Base, Vec<f64>), KeyError> {
-    if loss != Loss::Mean {
-        return Err(KeyError::new(
-            "problem.loss.kind",
-            "normal data have no label; allowed with the base \"gaussian\": mean",
-        ));
-    }
     let clients = count_clients(problem, gaussian)?;
     if 3.0 * clients as f64 * gaussian.dim.0 as f64 > MOST_NUMBERS {
         let why =
@@ -311,6 +304,10 @@ pub(super) fn unusable(error: TableError) -> KeyError {
         TableError::TooLarge(column) => fail(
             "standardize",
             format!("the values of column \"{column}\" are too large to be squared; rescale it"),
+        ),
+        TableError::Misshapen { features, rows, values } => fail(
+            "path",
+            format!("{values} numbers for {rows} rows of {features} features; one each is needed"),
         ),
         TableError::TooFewRows { rows, clients } => {
             fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))

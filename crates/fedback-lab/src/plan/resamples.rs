@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fedback_core::federation::Federation;
 use fedback_core::response::Sensitivity;
 
-use super::response::{Form, translate};
+use super::response::Form;
 use super::{Plan, client_labels};
 use crate::error::Error;
 
@@ -30,7 +30,7 @@ impl Plan {
         let path = std::path::Path::new(&self.directory).join(file);
         let fail = |message: String| Error::input(key, format!("{}: {message}", path.display()));
         let form =
-            Form::of(response, &self.federation.base).map_err(|error| Error::input(key, error))?;
+            Form::of(response, self.federation.base()).map_err(|error| Error::input(key, error))?;
         let bytes =
             std::fs::read(&path).map_err(|error| fail(format!("cannot be read: {error}")))?;
         let names = client_labels(self.client_names.as_deref(), self.clients());
@@ -46,11 +46,10 @@ impl Iterator for Resamples<'_> {
         let response = self.form.shift(&self.sensitivities.next()?);
         let mut federation = self.plan.federation.clone();
         if let Some(reference) = self.plan.spec.problem.response.reference() {
-            translate(&mut federation, &self.plan.federation.response, &reference, 1.0);
-            translate(&mut federation, &response, &reference, -1.0);
+            federation.translate(self.plan.federation.response(), &reference, 1.0);
+            federation.translate(&response, &reference, -1.0);
         }
-        federation.response = response;
-        Some(federation)
+        federation.with_response(response).ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -22,7 +22,7 @@ impl Form {
     /// The form of a response, once its features have been found among the columns.
     pub(super) fn of(response: &Response, base: &Base) -> Result<Self, KeyError> {
         let intercept = matches!(base, Base::Table(table) if table.intercept);
-        let features = base.dim() - usize::from(intercept);
+        let features = base.width() - usize::from(intercept);
         match response {
             Response::None => Ok(Form::None),
             Response::Location(_) => Ok(Form::Location { features, intercept }),
@@ -33,7 +33,7 @@ impl Form {
                     return Err(fail("kind", format!("best-response {why}")));
                 };
                 let moving = moving(&best.features, &table.coordinates[..features])?;
-                Ok(Form::BestResponse { moving, dim: base.dim() })
+                Ok(Form::BestResponse { moving, dim: base.width() })
             }
         }
     }
@@ -101,8 +101,8 @@ pub(super) fn build(
 
 /// A base that was recorded under a deployed θ_ref is what the response has made of another one:
 /// z = z_base + M_i (θ − θ_ref). Moving it by −M_i θ_ref once leaves everything else as it is.
-pub(super) fn rebase(problem: &Problem, federation: &mut Federation) -> Result<(), KeyError> {
-    let Some(reference) = problem.response.reference() else { return Ok(()) };
+pub(super) fn rebase(problem: &Problem, federation: Federation) -> Result<Federation, KeyError> {
+    let Some(reference) = problem.response.reference() else { return Ok(federation) };
     let (found, dim) = (reference.len(), federation.dim());
     if found != dim {
         let names = federation.coordinates().map(|names| format!(": {}", names.join(", ")));
@@ -110,18 +110,5 @@ pub(super) fn rebase(problem: &Problem, federation: &mut Federation) -> Result<(
         let why = format!("the list has {found} entries; θ has {dim} coordinates{names}");
         return Err(fail("reference", why));
     }
-    let response = std::mem::replace(&mut federation.response, Shift::None);
-    translate(federation, &response, &reference, -1.0);
-    federation.response = response;
-    Ok(())
-}
-
-/// Moves every client's base by a multiple of M_i θ.
-pub(super) fn translate(federation: &mut Federation, maps: &Shift, theta: &[f64], times: f64) {
-    let mut shift = vec![0.0; theta.len()];
-    for client in 0..federation.clients() {
-        maps.apply(client, theta, &mut shift);
-        shift.iter_mut().for_each(|value| *value *= times);
-        federation.base.translate(client, &shift);
-    }
+    Ok(federation.recorded_under(&reference))
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::{Protocol, Round};
+use fedback_core::state::Layout;
 use fedback_core::stream::{Purpose, Seed, Streams};
-use fedback_engine::algorithm::{Order, Scratch, Task, Work, WorkError, step_sizes};
+use fedback_engine::work::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
 use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, problem};
 use crate::error::Error;
-use crate::spec::{Algorithm, KeyError, Point};
+use crate::spec::{KeyError, Point};
 
 /// The part of a plan that sites share.
 #[derive(Clone, Debug)]
@@ -50,36 +51,37 @@ impl Plan {
 
 impl SitePlan {
     pub(super) fn new(point: &Point, shape: &Shape, directory: &Path) -> Result<Self, KeyError> {
-        let Algorithm::PFedavg(algorithm) = &point.spec.algorithm;
+        let algorithm = point.spec.algorithm.rounds();
         let (_, latencies) = arrivals::describe(&point.spec, algorithm, shape, directory)?;
         Ok(SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
-            protocol: build_protocol(algorithm, shape.weights.len())?,
+            protocol: build_protocol(&point.spec.algorithm, shape.weights.len())?,
             hash: hash(&point.spec, &[&shape.data[..], &latencies].concat()),
         })
     }
 
-    /// The work asked for in one round, client after client; `thetas` has the model of every
-    /// repetition, one after the other.
+    /// What is where in what the server sends.
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.protocol, self.dim, self.weights.len())
+    }
+
+    /// The work asked for in one round, client after client.
     pub fn work(
         &self,
         work: &impl Work,
         (seed, round): (Seed, Round),
-        asked: &[Asked],
-        thetas: &[f64],
-    ) -> Result<Vec<f64>, WorkError> {
+        given: Given<'_>,
+    ) -> Result<Updates, WorkError> {
         let mut sizes = Vec::new();
         step_sizes(&self.protocol, round, &mut sizes);
-        let order = Order {
-            step_sizes: &sizes,
-            batch: self.protocol.batch,
-            deploy: self.protocol.deploy,
-            scale_objectives: self.protocol.scale_objectives,
-        };
-        let dim = self.dim;
-        let mut deltas = vec![0.0; asked.len() * dim];
-        let (mut scratch, mut clients, mut done) = (Scratch::default(), Vec::new(), Vec::new());
+        let order = Order { protocol: &self.protocol, step_sizes: &sizes };
+        let (layout, asked) = (self.layout(), given.asked);
+        let (dim, each, sent) = (layout.dim, layout.kept, layout.broadcast());
+        let mut updates =
+            Updates { deltas: vec![0.0; asked.len() * dim], kept: given.kept.to_vec() };
+        let (mut scratch, mut clients) = (Scratch::default(), Vec::new());
+        let (mut deltas, mut kept) = (Vec::new(), Vec::new());
         // A kernel has the clients of a repetition together, however they were asked.
         let mut places: Vec<usize> = (0..asked.len()).collect();
         places.sort_by_key(|&place| (asked[place].repetition, asked[place].client));
@@ -89,19 +91,42 @@ impl SitePlan {
             let repetition = asked[same[0]].repetition as usize;
             clients.clear();
             clients.extend(same.iter().map(|&place| asked[place].client));
-            done.resize(same.len() * dim, 0.0);
+            deltas.resize(same.len() * dim, 0.0);
+            kept.clear();
+            same.iter().for_each(|place| kept.extend(&given.kept[place * each..][..each]));
             let task = Task {
                 streams: Streams::new(seed, repetition as u64, round.0, Purpose::Data),
-                theta: &thetas[repetition * dim..][..dim],
+                broadcast: &given.broadcasts[repetition * sent..][..sent],
                 clients: &clients,
             };
-            work.work(&order, &[task], &mut done, &mut scratch)?;
-            for (place, delta) in same.iter().zip(done.chunks_exact(dim)) {
-                deltas[place * dim..][..dim].copy_from_slice(delta);
+            work.work(&order, &[task], &mut deltas, &mut kept, &mut scratch)?;
+            for (from, to) in same.iter().enumerate() {
+                updates.deltas[to * dim..][..dim].copy_from_slice(&deltas[from * dim..][..dim]);
+                updates.kept[to * each..][..each].copy_from_slice(&kept[from * each..][..each]);
             }
         }
-        Ok(deltas)
+        Ok(updates)
     }
+}
+
+/// What a site is given in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Given<'a> {
+    /// Whose work is asked for.
+    pub asked: &'a [Asked],
+    /// The model of every repetition and what is sent with it, one after the other.
+    pub broadcasts: &'a [f64],
+    /// What those who are asked keep, one after the other.
+    pub kept: &'a [f64],
+}
+
+/// What a site gives back, in the order in which it was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Updates {
+    /// The updates, one after the other.
+    pub deltas: Vec<f64>,
+    /// What clients keep now, one after the other.
+    pub kept: Vec<f64>,
 }
 
 impl From<&Outline> for SitePlan {

@@ -179,8 +179,8 @@ impl SiteTables {
         let base = Base::Table(table);
         let seed = Seed(problem.seed.unwrap_or(point.spec.seed).0);
         let response = response::build(problem, &base, &shape.weights, seed)?;
-        let mut federation = Federation { weights: shape.weights.clone(), base, response, loss };
-        response::rebase(problem, &mut federation)?;
+        let federation = Federation::new(shape.weights.clone(), base, response, loss)?;
+        let federation = response::rebase(problem, federation)?;
         Ok((SitePlan::new(point, &shape, directory)?, federation))
     }
 }

@@ -1,36 +1,242 @@
 //! The `[algorithm]` section.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
-use toml::Value;
+use toml::{Table, Value};
 
 use super::latency::Latency;
 use super::problem::decode_by_kind;
 use super::value::{
-    Count, KeyError, Positive, carry, decode, decode_from_value, number, show, take_kind,
+    Count, Fraction, KeyError, NonNegative, Positive, carry, choices, decode, decode_from_value,
+    number, show, take_kind,
 };
 
-/// `[algorithm]`.
+/// `[algorithm]`: a preset of parts. All of them have the keys of [`RoundKeys`].
+///
+/// | kind | what is its own |
+/// |---|---|
+/// | "p-fedavg" | clients descend, the server averages |
+/// | "fedprox" | clients are pulled back to the model as broadcast; `proximal` |
+/// | "scaffold" | clients correct their drift by what they keep |
+/// | "fedopt" | the server has momentum, or adapts its steps; `server` |
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Algorithm {
     /// P-FedAvg.
-    PFedavg(PFedAvg),
+    PFedavg(RoundKeys),
+    /// FedProx.
+    Fedprox(FedProx),
+    /// SCAFFOLD.
+    Scaffold(RoundKeys),
+    /// FedAvgM and FedAdam.
+    Fedopt(FedOpt),
+}
+
+impl Algorithm {
+    /// The keys that all algorithms have.
+    pub fn rounds(&self) -> &RoundKeys {
+        match self {
+            Algorithm::PFedavg(rounds) | Algorithm::Scaffold(rounds) => rounds,
+            Algorithm::Fedprox(fedprox) => &fedprox.rounds,
+            Algorithm::Fedopt(fedopt) => &fedopt.rounds,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn rounds_mut(&mut self) -> &mut RoundKeys {
+        match self {
+            Algorithm::PFedavg(rounds) | Algorithm::Scaffold(rounds) => rounds,
+            Algorithm::Fedprox(fedprox) => &mut fedprox.rounds,
+            Algorithm::Fedopt(fedopt) => &mut fedopt.rounds,
+        }
+    }
 }
 
 decode_by_kind!(Algorithm {
-    "p-fedavg" => |table| decode(table).map(Algorithm::PFedavg),
+    "p-fedavg" => |table| decode_rounds(table, "p-fedavg").map(Algorithm::PFedavg),
+    "fedprox" => |mut table| {
+        let proximal = take(&mut table, "fedprox", "proximal")?;
+        Ok(Algorithm::Fedprox(FedProx { proximal, rounds: decode_rounds(table, "fedprox")? }))
+    },
+    "scaffold" => |table| decode_rounds(table, "scaffold").map(Algorithm::Scaffold),
+    "fedopt" => |mut table| {
+        let server = take(&mut table, "fedopt", "server")?;
+        Ok(Algorithm::Fedopt(FedOpt { server, rounds: decode_rounds(table, "fedopt")? }))
+    },
 });
 
-/// `kind = "p-fedavg"`.
+/// The keys that only some algorithms have, and whose they are.
+const OWN: [(&str, &str); 2] = [("proximal", "fedprox"), ("server", "fedopt")];
+
+impl RoundKeys {
+    /// The keys that all algorithms have.
+    const ALL: [&str; 12] = [
+        "scheme",
+        "cohort",
+        "local_steps",
+        "batch",
+        "step_size",
+        "start",
+        "deploy",
+        "aggregate",
+        "scale_objectives",
+        "latency",
+        "deadline",
+        "correct",
+    ];
+
+    /// Whether a key of the section is one that all algorithms have.
+    pub(super) fn has(key: &str) -> bool {
+        RoundKeys::ALL.contains(&key)
+    }
+}
+
+/// Refuses keys that an algorithm does not have, with a guess at what was meant.
+fn refuse_unknown(table: &Table, kind: &str) -> Result<(), KeyError> {
+    let own = OWN.iter().filter(|(_, owner)| *owner == kind).map(|(key, _)| *key);
+    let allowed: Vec<&str> = own.chain(RoundKeys::ALL).collect();
+    let unknown = table.keys().map(String::as_str).find(|key| !allowed.contains(key));
+    let Some(key) = unknown else { return Ok(()) };
+    let message = match OWN.iter().find(|(own, _)| *own == key) {
+        Some((_, owner)) => format!("is for kind = \"{owner}\" only; leave it out"),
+        None => format!("unknown key; {}", choices(key, &allowed)),
+    };
+    Err(KeyError::new(key, message))
+}
+
+/// Decodes one key that only some algorithms have.
+fn take<T: DeserializeOwned>(table: &mut Table, kind: &str, key: &str) -> Result<T, KeyError> {
+    refuse_unknown(table, kind)?;
+    let missing = || KeyError::new(key, format!("is missing; kind = \"{kind}\" needs it"));
+    let own = table.remove(key).ok_or_else(missing)?;
+    let mut decoded: BTreeMap<String, T> = decode(Table::from_iter([(key.to_string(), own)]))?;
+    decoded.remove(key).ok_or_else(missing)
+}
+
+/// Decodes the keys that all algorithms have.
+fn decode_rounds(table: Table, kind: &str) -> Result<RoundKeys, KeyError> {
+    refuse_unknown(&table, kind)?;
+    decode(table)
+}
+
+/// `kind = "fedprox"`: w ← w − η (g + proximal · (w − θ)), θ the model as broadcast.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | proximal | required | how strongly clients are pulled back | ≥ 0 |
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FedProx {
+    /// How strongly clients are pulled back to the model as broadcast.
+    pub proximal: NonNegative,
+    /// What all algorithms have.
+    #[serde(flatten)]
+    pub rounds: RoundKeys,
+}
+
+/// `kind = "fedopt"`: the server makes more of the clients' combined work than an average.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | server | required | its rule | see [`Server`] |
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FedOpt {
+    /// The server's rule.
+    pub server: Server,
+    /// What all algorithms have.
+    #[serde(flatten)]
+    pub rounds: RoundKeys,
+}
+
+/// What the server makes of the clients' combined work Δ.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Server {
+    /// v ← beta · v + Δ, θ += rate · v.
+    Momentum(Momentum),
+    /// m ← beta1 · m + (1 − beta1) Δ, v ← beta2 · v + (1 − beta2) Δ², θ += rate · m / (√v + tau).
+    Adam(Adam),
+}
+
+decode_by_kind!(Server {
+    "momentum" => |table| decode(table).map(Server::Momentum),
+    "adam" => |table| decode(table).map(Server::Adam),
+});
+
+/// `server = { kind = "momentum" }`.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | rate | 1.0 | the server's rate | > 0 |
+/// | beta | 0.9 | how much of the last step is kept | ≥ 0, < 1 |
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Momentum {
+    /// The server's rate.
+    #[serde(default = "unit")]
+    pub rate: Positive,
+    /// How much of the last step is kept.
+    #[serde(default = "nine_tenths")]
+    pub beta: Fraction,
+}
+
+/// `server = { kind = "adam" }`.
+///
+/// | Name | Default | Purpose | Range |
+/// |---|---|---|---|
+/// | rate | 0.1 | the server's rate | > 0 |
+/// | beta1 | 0.9 | how much of the mean is kept | ≥ 0, < 1 |
+/// | beta2 | 0.99 | how much of the mean square is kept | ≥ 0, < 1 |
+/// | tau | 1e-3 | the smallest divisor, and the root of the first mean square | > 0 |
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Adam {
+    /// The server's rate.
+    #[serde(default = "tenth")]
+    pub rate: Positive,
+    /// How much of the mean is kept.
+    #[serde(default = "nine_tenths")]
+    pub beta1: Fraction,
+    /// How much of the mean square is kept.
+    #[serde(default = "ninety_nine_hundredths")]
+    pub beta2: Fraction,
+    /// The smallest divisor.
+    #[serde(default = "thousandth")]
+    pub tau: Positive,
+}
+
+fn unit() -> Positive {
+    Positive(1.0)
+}
+
+fn tenth() -> Positive {
+    Positive(0.1)
+}
+
+fn thousandth() -> Positive {
+    Positive(1e-3)
+}
+
+fn nine_tenths() -> Fraction {
+    Fraction(0.9)
+}
+
+fn ninety_nine_hundredths() -> Fraction {
+    Fraction(0.99)
+}
+
+/// The keys that all algorithms have.
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
 /// | scheme | required | how a cohort is drawn | "full", "with-replacement", "without-replacement", "first-arrivals" |
 /// | cohort | required unless full, refused with it | K | ≥ 1, and ≤ N but with replacement |
 /// | local_steps | 1 | E | ≥ 1 |
-/// | batch | 1 | observations a local step | ≥ 1 |
+/// | batch | 1 | observations a local step | ≥ 1, "all" |
 /// | step_size | required | `{ beta, gamma }` for β/(t+γ), or `{ constant }` | > 0 |
 /// | start | "zeros" | θ before the first round | number, list, "zeros", "stable" |
 /// | deploy | "step" | what batches react to: the local θ or the one last broadcast | "step", "round" |
@@ -41,7 +247,7 @@ decode_by_kind!(Algorithm {
 /// | correct | false | coefficients p_i/π_i, which make up for speed, instead of p_i N/K | first arrivals with a latency only |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PFedAvg {
+pub struct RoundKeys {
     /// How a cohort is drawn.
     pub scheme: SchemeName,
     /// The size K of a cohort.
@@ -51,8 +257,8 @@ pub struct PFedAvg {
     #[serde(default = "one")]
     pub local_steps: Count,
     /// Observations a local step.
-    #[serde(default = "one")]
-    pub batch: Count,
+    #[serde(default)]
+    pub batch: Batch,
     /// η_t.
     pub step_size: StepSize,
     /// θ before the first round.
@@ -80,6 +286,45 @@ pub struct PFedAvg {
 
 fn one() -> Count {
     Count(1)
+}
+
+/// Observations a local step: a whole number, or `"all"` of a population.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Batch {
+    /// So many fresh observations.
+    Sampled(Count),
+    /// Every row with equal weight; the expectation for normal data.
+    All(All),
+}
+
+/// `"all"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum All {
+    /// The whole population.
+    All,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::Sampled(one())
+    }
+}
+
+impl TryFrom<Value> for Batch {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match &value {
+            Value::String(name) if name == "all" => Ok(Batch::All(All::All)),
+            Value::Integer(size) if *size >= 1 => Ok(Batch::Sampled(Count(*size as u64))),
+            other => {
+                let found = show(other);
+                Err(format!("found {found}; allowed: a whole number, 1 or more, or \"all\""))
+            }
+        }
+    }
 }
 
 /// How a cohort is drawn.
@@ -210,4 +455,16 @@ impl TryFrom<Value> for Start {
     }
 }
 
-decode_from_value!(StepSize, Start);
+decode_from_value!(Batch, StepSize, Start);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_keys_are_listed() {
+        let schema = schemars::schema_for!(RoundKeys).to_value();
+        let keys: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(keys, RoundKeys::ALL);
+    }
+}

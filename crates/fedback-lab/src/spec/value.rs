@@ -211,6 +211,14 @@ number_type!(
     { "type": "number", "exclusiveMinimum": 0 }
 );
 
+number_type!(
+    /// A number of at least zero and below one.
+    Fraction,
+    "a number, 0 or more and below 1",
+    |number: f64| (0.0..1.0).contains(&number),
+    { "type": "number", "minimum": 0, "exclusiveMaximum": 1 }
+);
+
 /// A whole number of at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count(pub u64);

@@ -1,4 +1,4 @@
-//! Numbers as little-endian blobs.
+//! Numbers as little-endian blobs, and the checksums of rows.
 
 use rusqlite::types::{FromSqlError, Type};
 use rusqlite::{Error, Row};
@@ -55,4 +55,27 @@ fn check(index: usize, bytes: &[u8], expected_size: usize) -> rusqlite::Result<(
     }
     let mismatch = FromSqlError::InvalidBlobSize { expected_size, blob_size: bytes.len() };
     Err(Error::FromSqlConversionFailure(index, Type::Blob, Box::new(mismatch)))
+}
+
+/// The CRC-32 of a row, its keys included, so that a row in the wrong place is noticed too.
+#[derive(Default)]
+pub(super) struct Checksum(crc32fast::Hasher);
+
+impl Checksum {
+    /// Takes in whole numbers.
+    pub(super) fn numbers(mut self, numbers: &[u64]) -> Self {
+        numbers.iter().for_each(|number| self.0.update(&number.to_le_bytes()));
+        self
+    }
+
+    /// Takes in some bytes and how many they are.
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self = self.numbers(&[bytes.len() as u64]);
+        self.0.update(bytes);
+        self
+    }
+
+    pub(super) fn finish(self) -> i64 {
+        i64::from(self.0.finalize())
+    }
 }

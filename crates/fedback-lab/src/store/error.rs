@@ -80,6 +80,20 @@ pub enum StoreError {
         /// The run that was asked for.
         id: RunId,
     },
+    /// What the store has of a run is not what was written.
+    #[error(
+        "the store {} is damaged: run {id}: {what}; nothing of this run can be trusted: take the \
+         store from a backup, or run its spec again",
+        path.display()
+    )]
+    Damaged {
+        /// The store as the user named it.
+        path: PathBuf,
+        /// The run that was asked for.
+        id: RunId,
+        /// What was found.
+        what: String,
+    },
     /// The caller broke the order of records and checkpoints.
     #[error("run {id}: {reason}")]
     Refused {
@@ -124,6 +138,7 @@ impl StoreError {
             | StoreError::AlreadyRunning { .. }
             | StoreError::AlreadyDone { .. } => true,
             StoreError::Refused { .. }
+            | StoreError::Damaged { .. }
             | StoreError::Sqlite { .. }
             | StoreError::Io { .. }
             | StoreError::Stopped { .. } => false,

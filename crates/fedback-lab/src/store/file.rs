@@ -19,8 +19,9 @@ use super::{RunId, StoreError};
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"fedb");
 
 /// The format of the store that this version writes, and the latest it reads. Format 1 had no
-/// cohorts; whoever writes to such a store adds a place for them, whoever reads it finds none.
-pub(super) const FORMAT: i32 = 2;
+/// cohorts, format 2 neither checksums nor anything that clients keep; whoever writes to such a store
+/// brings it up to date, whoever reads it finds none.
+pub(super) const FORMAT: i32 = 3;
 
 /// How long one process waits while another writes.
 const BUSY: Duration = Duration::from_secs(30);
@@ -76,6 +77,25 @@ CREATE TABLE cohort (
 ) STRICT;
 ";
 
+/// What format 3 added. `checksum` is the CRC-32 of a row with its keys; rows written before have
+/// none. `rows` counts the rows of records, cohorts and kept that go with a checkpoint. `theta` is the
+/// server's blocks, θ first. A row of `kept` holds what some neighbouring clients keep, as f64.
+const CHECKSUMS: &str = "
+ALTER TABLE run ADD COLUMN checksum INTEGER;
+ALTER TABLE checkpoint ADD COLUMN rows INTEGER;
+ALTER TABLE checkpoint ADD COLUMN checksum INTEGER;
+ALTER TABLE records ADD COLUMN checksum INTEGER;
+ALTER TABLE cohort ADD COLUMN checksum INTEGER;
+CREATE TABLE kept (
+    run INTEGER NOT NULL REFERENCES run (id),
+    repetition INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    numbers BLOB NOT NULL,
+    UNIQUE (run, repetition, first)
+) STRICT;
+";
+
 /// Where a store is.
 #[derive(Clone, Debug)]
 pub(super) struct Location {
@@ -102,12 +122,12 @@ impl Location {
         }
     }
 
-    /// The path as the user gave it, for messages.
     /// The file itself, links resolved.
     pub(super) fn file(&self) -> &Path {
         &self.file
     }
 
+    /// The path as the user gave it, for messages.
     pub(super) fn shown(&self) -> PathBuf {
         self.shown.clone()
     }
@@ -211,7 +231,7 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection, StoreError>
         Mark::Format(format) => supported(location, format)?,
         Mark::Blank | Mark::Foreign => return Err(location.foreign()),
     }
-    add_cohorts(&mut connection).map_err(fail)?;
+    bring_up_to_date(&mut connection).map_err(fail)?;
     synchronise(&connection).map_err(fail)?;
     Ok(connection)
 }
@@ -277,29 +297,33 @@ fn mark_as_ours(connection: &mut Connection) -> rusqlite::Result<bool> {
     }
     creating.pragma_update(None, "application_id", APPLICATION_ID)?;
     creating.pragma_update(None, "user_version", FORMAT)?;
-    creating.execute_batch(SCHEMA)?;
-    creating.execute_batch(COHORTS)?;
+    [SCHEMA, COHORTS, CHECKSUMS].iter().try_for_each(|part| creating.execute_batch(part))?;
     creating.commit()?;
     Ok(true)
 }
 
-/// Brings a store of format 1 to format 2.
-fn add_cohorts(connection: &mut Connection) -> rusqlite::Result<()> {
-    if mark(connection)? != Mark::Format(1) {
+/// Brings a store of an earlier format to this one.
+fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
+    if mark(connection)? == Mark::Format(FORMAT) {
         return Ok(());
     }
     let adding = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been faster.
-    if mark(&adding)? == Mark::Format(1) {
-        adding.execute_batch(COHORTS)?;
-        adding.pragma_update(None, "user_version", 2)?;
+    for (format, added) in [(1, COHORTS), (2, CHECKSUMS)] {
+        if mark(&adding)? == Mark::Format(format) {
+            adding.execute_batch(added)?;
+            adding.pragma_update(None, "user_version", format + 1)?;
+        }
     }
     adding.commit()
 }
 
-/// Whether the store has a place for cohorts: one of format 1 that was only ever read has none.
-pub(super) fn has_cohorts(connection: &Connection) -> rusqlite::Result<bool> {
-    Ok(matches!(mark(connection)?, Mark::Format(format) if format >= 2))
+/// The format of a store: one that was only ever read keeps an earlier one.
+pub(super) fn format(connection: &Connection) -> rusqlite::Result<i32> {
+    Ok(match mark(connection)? {
+        Mark::Format(format) => format,
+        Mark::Blank | Mark::Foreign => 0,
+    })
 }
 
 /// A connection that has read something. A store in WAL mode that lies where WAL cannot work (its

@@ -4,6 +4,9 @@ use std::fmt;
 
 use fedback_engine::cohort::RecordedCohort;
 
+use super::Checkpoint;
+use super::blob::Checksum;
+
 /// The number of a run in its store: 1, 2, 3, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub i64);
@@ -35,6 +38,16 @@ pub struct NewRun {
     pub repetitions: u64,
     /// The sweep point as a JSON object, `{}` outside a sweep.
     pub set: String,
+}
+
+impl NewRun {
+    /// The checksum of its row. The directory is left out: a store may be moved.
+    pub(super) fn checksum(&self) -> i64 {
+        let texts = [&self.name, &self.spec, &self.plan_hash, &self.version, &self.set];
+        let numbers = [u64::from(self.stream_format), self.rounds, self.repetitions];
+        let checksum = Checksum::default().numbers(&numbers);
+        texts.iter().fold(checksum, |sum, text| sum.bytes(text.as_bytes())).finish()
+    }
 }
 
 /// Where a run stands.
@@ -109,28 +122,6 @@ pub struct RunSummary {
     pub seconds: f64,
     /// The sweep point as a JSON object, `{}` outside a sweep.
     pub set: String,
-}
-
-/// A repetition that failed, and the round it failed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedRepetition {
-    /// The repetition's number, from 0.
-    pub repetition: u64,
-    /// The round it failed in.
-    pub round: u64,
-}
-
-/// What a run goes on from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
-    /// The last round that is done.
-    pub round: u64,
-    /// The models of all repetitions, one after the other.
-    pub theta: Vec<f64>,
-    /// The repetitions that have failed so far.
-    pub failed: Vec<FailedRepetition>,
-    /// Seconds of work so far.
-    pub seconds: f64,
 }
 
 /// The measurements of one round, of all repetitions.

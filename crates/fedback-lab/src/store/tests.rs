@@ -2,12 +2,16 @@
 
 mod claiming;
 mod crash;
+mod damage;
 mod opening;
 mod writing;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::Round;
+use fedback_engine::cohort::RecordedCohort;
 use tempfile::TempDir;
 
 use super::*;
@@ -60,7 +64,8 @@ fn record(round: u64) -> Record {
 }
 
 fn checkpoint(round: u64) -> Checkpoint {
-    Checkpoint { round, theta: vec![0.25 * round as f64; 3], failed: vec![], seconds: 0.5 }
+    let server = vec![0.25 * round as f64; 3];
+    Checkpoint { round, server, seconds: 0.5, ..Checkpoint::default() }
 }
 
 fn rounds(run: &StoredRun) -> Vec<u64> {

@@ -1,6 +1,7 @@
 //! The writer of one run: a thread with its own connection, so that the simulation does not wait
 //! for the disk.
 
+use std::collections::HashSet;
 use std::mem;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, OnceLock};
@@ -10,8 +11,10 @@ use fedback_engine::cohort::RecordedCohort;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::blob;
+use super::checkpoint::KeptBlock;
 use super::claim::Claim;
 use super::file::Location;
+use super::reader::{checkpoint_checksum, cohort_checksum, kept_checksum, record_checksum};
 use super::{Checkpoint, Outcome, Record, RunId, StoreError};
 
 /// Checkpoints that may wait for the disk before the simulation does.
@@ -216,6 +219,32 @@ impl Drop for Writer {
     }
 }
 
+/// The rows that a run has so far, which its checkpoint counts.
+struct Rows {
+    /// Of records and cohorts.
+    count: i64,
+    /// Of what clients keep, by repetition and first client.
+    kept: HashSet<(u64, u64)>,
+}
+
+impl Rows {
+    fn read(connection: &Connection, id: RunId) -> rusqlite::Result<Self> {
+        let sql = "SELECT (SELECT count(*) FROM records WHERE run = ?1)
+                        + (SELECT count(*) FROM cohort WHERE run = ?1)";
+        let count = connection.query_one(sql, [id.0], |row| row.get(0))?;
+        let sql = "SELECT repetition, first FROM kept WHERE run = ?1";
+        let key = |row: &rusqlite::Row<'_>| {
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
+        };
+        let kept = connection.prepare(sql)?.query_map([id.0], key)?.collect::<Result<_, _>>()?;
+        Ok(Rows { count, kept })
+    }
+
+    fn all(&self) -> i64 {
+        self.count + self.kept.len() as i64
+    }
+}
+
 fn work(
     location: &Location,
     mut connection: Connection,
@@ -224,16 +253,18 @@ fn work(
     messages: Receiver<Message>,
     error: &OnceLock<StoreError>,
 ) {
-    let written = messages.iter().try_for_each(|message| match message {
-        Message::Write(records, cohorts, checkpoint) => {
-            write(&mut connection, id, &records, &cohorts, &checkpoint)
-        }
-        Message::Finish(outcome) => end(&connection, id, outcome),
-        Message::Flush(done) => {
-            // Whoever asked may have gone.
-            let _ = done.send(());
-            Ok(())
-        }
+    let written = Rows::read(&connection, id).and_then(|mut rows| {
+        messages.iter().try_for_each(|message| match message {
+            Message::Write(records, cohorts, checkpoint) => {
+                write(&mut connection, id, &mut rows, &records, &cohorts, &checkpoint)
+            }
+            Message::Finish(outcome) => end(&connection, id, outcome),
+            Message::Flush(done) => {
+                // Whoever asked may have gone.
+                let _ = done.send(());
+                Ok(())
+            }
+        })
     });
     if let Err(cause) = written {
         let _ = error.set(location.error(cause));
@@ -245,6 +276,7 @@ fn work(
 fn write(
     connection: &mut Connection,
     id: RunId,
+    rows: &mut Rows,
     records: &[Record],
     cohorts: &[RecordedCohort],
     checkpoint: &Checkpoint,
@@ -254,21 +286,34 @@ fn write(
         let width = first.values.len();
         for batch in records.chunks((VALUES_PER_ROW / width.max(1)).max(1)) {
             write_records(&writing, id, width, batch)?;
+            rows.count += 1;
         }
     }
     for cohort in cohorts {
         write_cohort(&writing, id, cohort)?;
+        rows.count += 1;
+    }
+    for block in &checkpoint.kept {
+        write_kept(&writing, id, block)?;
+        rows.kept.insert((block.repetition, block.first));
     }
     let failed = checkpoint.failed.iter().flat_map(|failed| [failed.repetition, failed.round]);
-    let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta)
-               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (run) DO UPDATE
-               SET round = ?2, seconds = ?3, failed = ?4, theta = ?5";
+    let failed = blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes);
+    let server = checkpoint.server.iter().copied();
+    let server = blob::encode(server, checkpoint.server.len(), f64::to_le_bytes);
+    let numbers = (checkpoint.round, checkpoint.seconds, rows.all());
+    let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta, rows, checksum)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (run) DO UPDATE
+               SET round = ?2, seconds = ?3, failed = ?4, theta = ?5, rows = ?6, checksum = ?7";
+    let checksum = checkpoint_checksum(id, numbers, &server, &failed).finish();
     writing.prepare_cached(sql)?.execute((
         id.0,
         checkpoint.round.cast_signed(),
         checkpoint.seconds,
-        blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes),
-        blob::encode(checkpoint.theta.iter().copied(), checkpoint.theta.len(), f64::to_le_bytes),
+        failed,
+        server,
+        rows.all(),
+        checksum,
     ))?;
     writing.commit()
 }
@@ -280,34 +325,54 @@ fn write_records(
     batch: &[Record],
 ) -> rusqlite::Result<()> {
     let rounds = batch.iter().map(|record| record.round);
+    let rounds = blob::encode(rounds, batch.len(), u64::to_le_bytes);
     let values = batch.iter().flat_map(|record| record.values.iter().copied());
-    let sql = "INSERT INTO records (run, last_round, width, rounds, measurements)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = blob::encode(values, batch.len() * width, f64::to_le_bytes);
+    let last = batch.last().map_or(0, |record| record.round);
+    let sql = "INSERT INTO records (run, last_round, width, checksum, rounds, measurements)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let checksum = record_checksum(id, last, width, &rounds, &values).finish();
     writing.prepare_cached(sql)?.execute((
         id.0,
-        batch.last().map(|record| record.round.cast_signed()),
+        last.cast_signed(),
         i64::try_from(width).unwrap_or(i64::MAX),
-        blob::encode(rounds, batch.len(), u64::to_le_bytes),
-        blob::encode(values, batch.len() * width, f64::to_le_bytes),
+        checksum,
+        rounds,
+        values,
     ))?;
     Ok(())
 }
 
-/// A round that is done again after a resume replaces what there was of it.
 fn write_cohort(
     writing: &Transaction<'_>,
     id: RunId,
     cohort: &RecordedCohort,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT OR REPLACE INTO cohort (run, round, repetition, members, coefficients)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let sql = "INSERT INTO cohort (run, round, repetition, checksum, members, coefficients)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let count = cohort.members.len();
     writing.prepare_cached(sql)?.execute((
         id.0,
         cohort.round.0.cast_signed(),
         cohort.repetition.cast_signed(),
+        cohort_checksum(id, cohort).finish(),
         blob::encode(cohort.members.iter().map(|member| member.0), count, u32::to_le_bytes),
         blob::encode(cohort.coefficients.iter().copied(), count, f64::to_le_bytes),
+    ))?;
+    Ok(())
+}
+
+fn write_kept(writing: &Transaction<'_>, id: RunId, block: &KeptBlock) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO kept (run, repetition, first, checksum, numbers)
+               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (run, repetition, first) DO UPDATE
+               SET checksum = ?4, numbers = ?5";
+    let numbers = block.numbers.iter().copied();
+    writing.prepare_cached(sql)?.execute((
+        id.0,
+        block.repetition.cast_signed(),
+        block.first.cast_signed(),
+        kept_checksum(id, block).finish(),
+        blob::encode(numbers, block.numbers.len(), f64::to_le_bytes),
     ))?;
     Ok(())
 }

@@ -3,7 +3,9 @@
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
+};
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::{Draws, Purpose, Seed, Stream};
 use fedback_lab::experiment::Experiment;
@@ -28,7 +30,7 @@ pub fn plan(seed: u64) -> Plan {
         _ => vec![100.0; dim],
     };
     let mut plan = template();
-    (plan.weights, plan.dim) = (federation.weights.clone(), dim);
+    (plan.weights, plan.dim) = (federation.weights().clone(), dim);
     (plan.federation, plan.protocol, plan.start) = (federation, protocol, start);
     plan
 }
@@ -117,12 +119,13 @@ fn gaussian(draw: &mut Draw) -> Federation {
     };
     let mean = (0..clients * dim).map(|_| draw.between(-5.0, 10.0)).collect();
     let noise = draw.choose(&[0.0, 0.1, 1.0, 5.0]);
-    Federation {
-        weights: draw.weights(clients).into(),
-        base: Base::Gaussian(Gaussian { dim, mean, noise }),
-        response: location(&sensitivity, dim, false),
-        loss: Loss::Mean,
-    }
+    Federation::new(
+        draw.weights(clients),
+        Base::Gaussian(Gaussian { dim, mean, noise }),
+        location(&sensitivity, dim, false),
+        Loss::Mean,
+    )
+    .unwrap()
 }
 
 fn table(draw: &mut Draw) -> Federation {
@@ -173,12 +176,13 @@ fn table(draw: &mut Draw) -> Federation {
             location(&Sensitivity::Matrix(matrices), features, intercept)
         }
     };
-    Federation {
-        weights: draw.weights(clients).into(),
-        base: Base::Table(built),
+    Federation::new(
+        draw.weights(clients),
+        Base::Table(built),
         response,
-        loss: if logistic { Loss::Logistic { l2 } } else { Loss::Squared { l2 } },
-    }
+        if logistic { Loss::Logistic { l2 } } else { Loss::Squared { l2 } },
+    )
+    .unwrap()
 }
 
 fn protocol(draw: &mut Draw, clients: usize) -> Protocol {
@@ -199,10 +203,12 @@ fn protocol(draw: &mut Draw, clients: usize) -> Protocol {
     Protocol {
         scheme,
         local_steps: draw.choose(&[1, 1, 2, 5, 20]),
-        batch: draw.choose(&[1, 1, 4]),
+        batch: Batch::Sampled(draw.choose(&[1, 1, 4])),
         step_size,
         deploy: if draw.below(4) == 0 { Deploy::Round } else { Deploy::Step },
         aggregate: if draw.below(6) == 0 { Aggregate::Iterates } else { Aggregate::Deltas },
         scale_objectives: without && draw.below(3) == 0,
+        local: LocalRule::Descent,
+        server: ServerRule::Average,
     }
 }

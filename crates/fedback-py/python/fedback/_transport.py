@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,8 @@ class Order:
     """What the server asks for in one round.
 
     Pair j is the work of client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a
-    row of ``thetas``. ``round`` and ``seed`` are the key of the clients' streams; ``step`` is the
+    row of ``thetas``, followed by what is sent with it (SCAFFOLD's c). ``kept`` has a row a pair:
+    what the client keeps from its last round, empty where the algorithm keeps nothing. ``round`` and ``seed`` are the key of the clients' streams; ``step`` is the
     index of the round's first local step; ``again`` says that the same was asked before and did not
     come.
     """
@@ -28,6 +29,7 @@ class Order:
     thetas: np.ndarray
     repetitions: np.ndarray
     clients: np.ndarray
+    kept: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 class Transport(Protocol):
@@ -37,9 +39,10 @@ class Transport(Protocol):
         """Sends an order; does not wait for answers."""
 
     def next(self) -> tuple | None:
-        """What comes next: ``("update", round, repetition, client, delta)``, ``("absent", client,
-        reason)`` or ``("deadline",)``; ``None`` after a moment without any of them, so that a run
-        can be stopped meanwhile."""
+        """What comes next: ``("update", round, repetition, client, delta)``, with what the client
+        keeps now as a sixth where the algorithm keeps something, ``("absent", client, reason)`` or
+        ``("deadline",)``; ``None`` after a moment without any of them, so that a run can be stopped
+        meanwhile."""
 
     def refused(self, repetition: int, client: int, reason: str) -> None:
         """An update was refused; the client may send a right one while the round is open."""
@@ -48,26 +51,30 @@ class Transport(Protocol):
 def ask(
     transport: Transport,
     key: tuple[int, int, int],
-    plan: tuple[str, bool, int],
+    plan: tuple[str, bool, int, int],
     thetas: bytes,
     repetitions: bytes,
     clients: bytes,
+    kept: bytes,
 ) -> None:
     """Hands an order over."""
-    plan_hash, again, dim = plan
-    pairs = (np.frombuffer(one, dtype="<u4").copy() for one in (repetitions, clients))
-    transport.ask(Order(*key, plan_hash, again, numbers(thetas).reshape(-1, dim), *pairs))
+    plan_hash, again, broadcast, each = plan
+    models = numbers(thetas).reshape(-1, broadcast)
+    pairs = [np.frombuffer(one, dtype="<u4").copy() for one in (repetitions, clients)]
+    own = numbers(kept).reshape(len(pairs[1]), each)
+    transport.ask(Order(*key, plan_hash, again, models, *pairs, own))
 
 
 def arrival(transport: Transport) -> tuple | None:
-    """Takes what came next: four things are an update, two an absence, none a deadline."""
+    """Takes what came next: five things are an update, two an absence, none a deadline."""
     came: Any = transport.next()
     match came:
         case None:
             return None
-        case ("update", round, repetition, client, delta):
-            numbers = np.ascontiguousarray(delta, dtype="<f8").ravel()
-            return int(round), int(repetition), int(client), numbers.tobytes()
+        case ("update", round, repetition, client, delta, *kept):
+            own = kept[0] if kept else []
+            vectors = [np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (delta, own)]
+            return int(round), int(repetition), int(client), *vectors
         case ("absent", client, reason):
             return int(client), str(reason)
         case ("deadline",):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,16 @@ class Site:
         return self._native.dim
 
     @property
+    def broadcast(self) -> int:
+        """Numbers that are broadcast for a repetition: θ, and what is sent with it."""
+        return self._native.broadcast
+
+    @property
+    def kept(self) -> int:
+        """Numbers that a client keeps from one of its rounds to the next."""
+        return self._native.kept
+
+    @property
     def federation(self) -> int:
         """How many clients the whole federation has."""
         return self._native.clients
@@ -69,14 +79,50 @@ class Site:
         thetas: np.ndarray,
     ) -> np.ndarray:
         """The updates that are asked for: row j is that of client ``clients[j]`` in repetition
-        ``repetitions[j]``, whose model is a row of ``thetas``."""
-        deltas = self._native.work(
+        ``repetitions[j]``, whose model is a row of ``thetas``. For algorithms whose clients keep
+        nothing; :meth:`update` serves all of them."""
+        if self.kept:
+            raise _native.InputError(
+                f"work: clients keep {self.kept} numbers from round to round under this "
+                "algorithm; call update, which takes and returns them"
+            )
+        return self.update(round, seed, repetitions, clients, thetas).delta
+
+    def update(
+        self,
+        round: int,
+        seed: int,
+        repetitions: np.ndarray,
+        clients: np.ndarray,
+        thetas: np.ndarray,
+        kept: np.ndarray | None = None,
+    ) -> Update:
+        """The updates that are asked for, and what the clients keep afterwards: row j is that of
+        client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a row of ``thetas``.
+
+        ``kept`` is what the clients kept, a row a pair (zeros before their first round). A site
+        remembers nothing: what they keep now is the server's to hold until they are asked again.
+        """
+        if kept is None:
+            kept = np.zeros((len(clients), self.kept))
+        delta, now = self._native.work(
             int(seed), int(round),
             np.ascontiguousarray(repetitions, dtype="<u4").tobytes(),
             np.ascontiguousarray(clients, dtype="<u4").tobytes(),
             np.ascontiguousarray(thetas, dtype="<f8").tobytes(),
+            np.ascontiguousarray(kept, dtype="<f8").tobytes(),
         )  # fmt: skip
-        return numbers(deltas).reshape(-1, self.dim)
+        shape = (len(clients), self.kept)
+        return Update(numbers(delta).reshape(-1, self.dim), numbers(now).reshape(shape))
+
+
+class Update(NamedTuple):
+    """What clients send after a round."""
+
+    #: Local θ − θ broadcast, a row a pair.
+    delta: np.ndarray
+    #: What each client keeps now, a row a pair; no columns where the algorithm keeps nothing.
+    kept: np.ndarray
 
 
 class Tables:

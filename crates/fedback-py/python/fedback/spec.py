@@ -170,21 +170,24 @@ def constant(step_size: float) -> Section:
     return {"constant": float(step_size)}
 
 
+Server = Mapping[str, Any]
+
+
 def p_fedavg(
     *,
     scheme: str,
     step_size: Mapping[str, float] | float,
     cohort: int | None = None,
     local_steps: int | None = None,
-    batch: int | None = None,
+    batch: int | str | None = None,
     start: Any = None,
     deploy: str | None = None,
     aggregate: str | None = None,
     scale_objectives: bool | None = None,
     **more: Any,
 ) -> Section:
-    """P-FedAvg; a plain number as ``step_size`` is a constant step. Further keys of the spec's
-    section are taken by their names."""
+    """P-FedAvg; a plain number as ``step_size`` is a constant step, ``batch="all"`` the whole
+    population. Further keys of the spec's section are taken by their names."""
     if isinstance(step_size, (int, float)):
         step_size = constant(step_size)
     return _section(
@@ -192,6 +195,49 @@ def p_fedavg(
         step_size=step_size, start=start, deploy=deploy, aggregate=aggregate,
         scale_objectives=scale_objectives, **more,
     )  # fmt: skip
+
+
+def fedprox(*, proximal: float, **keys: Any) -> Section:
+    """FedProx: clients are pulled back to the model as broadcast, as strongly as ``proximal`` says.
+    The other keywords are those of :func:`p_fedavg`.
+
+    >>> fedprox(proximal=0.5, scheme="full", step_size=0.1)["kind"]
+    'fedprox'
+    """
+    return {**p_fedavg(**keys), "kind": "fedprox", "proximal": proximal}
+
+
+def scaffold(**keys: Any) -> Section:
+    """SCAFFOLD: clients correct their drift by what they keep from round to round. The keywords
+    are those of :func:`p_fedavg`."""
+    return {**p_fedavg(**keys), "kind": "scaffold"}
+
+
+def fedopt(*, server: Server, **keys: Any) -> Section:
+    """FedAvgM or FedAdam: the server makes more of the clients' combined work than an average; see
+    :func:`momentum` and :func:`adam`. The other keywords are those of :func:`p_fedavg`.
+
+    >>> fedopt(server=momentum(beta=0.8), scheme="full", step_size=0.1)["server"]
+    {'kind': 'momentum', 'beta': 0.8}
+    """
+    return {**p_fedavg(**keys), "kind": "fedopt", "server": _plain(server)}
+
+
+def momentum(*, rate: float | None = None, beta: float | None = None) -> Section:
+    """A server with momentum: v ← beta · v + Δ, θ += rate · v."""
+    return _section(kind="momentum", rate=rate, beta=beta)
+
+
+def adam(
+    *,
+    rate: float | None = None,
+    beta1: float | None = None,
+    beta2: float | None = None,
+    tau: float | None = None,
+) -> Section:
+    """A server that adapts its steps: θ += rate · m / (√v + tau), m and v running means of Δ and
+    Δ²."""
+    return _section(kind="adam", rate=rate, beta1=beta1, beta2=beta2, tau=tau)
 
 
 Draw = Callable[[int, np.ndarray, int, np.random.Generator], Any]

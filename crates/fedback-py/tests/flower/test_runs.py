@@ -11,6 +11,10 @@ from fedback.flower.settings import RunSettings, overrides, values
 
 WITH = "algorithm.scheme=with-replacement; algorithm.cohort=4"
 WITHOUT = "algorithm.scheme=without-replacement; algorithm.cohort=2"
+FEDPROX = "algorithm.kind=fedprox; algorithm.proximal=0.5"
+SCAFFOLD = "algorithm.kind=scaffold"
+MOMENTUM = "algorithm.kind=fedopt; algorithm.server={kind='momentum', beta=0.5}"
+ADAM = "algorithm.kind=fedopt; algorithm.server={kind='adam', rate=0.05}"
 
 VARIANTS = {
     "full": ("full", "rounds=5"),
@@ -24,6 +28,16 @@ VARIANTS = {
     "a table": ("table", "rounds=4"),
     "a table, deployed at every step": ("table", "algorithm.deploy=step; algorithm.cohort=1"),
     "a table, with replacement": ("table", f"rounds=4; {WITH}; measure.consensus=false"),
+    "fedprox": ("gaussian", f"rounds=5; {FEDPROX}"),
+    "scaffold": ("full", f"rounds=5; {SCAFFOLD}"),
+    "scaffold, with replacement": ("gaussian", f"rounds=6; {SCAFFOLD}; {WITH}"),
+    "scaffold, scaled": (
+        "gaussian",
+        f"rounds=6; {SCAFFOLD}; {WITHOUT}; algorithm.scale_objectives=true",
+    ),
+    "scaffold, a table": ("table", f"rounds=4; {SCAFFOLD}; algorithm.batch=all"),
+    "momentum": ("gaussian", f"rounds=5; {MOMENTUM}"),
+    "adam": ("table", f"rounds=4; {ADAM}"),
 }
 
 
@@ -80,6 +94,59 @@ def test_a_run_that_was_cut_is_resumed_to_the_same_bits(place):
     run = federate(grid(spec, ""), settings(spec, resume=interrupted["id"]))
     assert run.id == interrupted["id"] and run.resumed_from == 1
     assert numbers(run.to_dict()) == in_memory(spec)
+
+
+@pytest.mark.parametrize("kind", [SCAFFOLD, ADAM])
+def test_state_outlives_server_and_nodes(place, kind):
+    """The server is cut off in a round; when it comes back, other nodes hold the clients. What
+    they keep went with the server's state."""
+    spec = place("long")
+    set = f"rounds=6; {kind}; {WITH}"
+    broken = grid(spec, set)
+    push = broken.push_messages
+
+    def cut(messages):
+        if any(message.metadata.group_id == "3" for message in messages):
+            raise Cut
+        return push(messages)
+
+    broken.push_messages = cut
+    with pytest.raises(Cut):
+        federate(broken, settings(spec, set))
+    run = federate(grid(spec, set, nodes=3), settings(spec, set, resume=1))
+    assert run.resumed_from == 3
+    assert numbers(run.to_dict()) == in_memory(spec, set=values(overrides(set)))
+    assert fedback.replay(1, store=spec.with_name("fedback.db"))[1]
+
+
+def test_an_absent_client_keeps_its_state(place):
+    """A node fails in one round and is done without; the run is replayed to the same bits."""
+    spec = place("full")
+    set = f"rounds=6; {SCAFFOLD}"
+    shaky = grid(spec, set)
+    shaky.answers[2] = lambda message, context: (
+        "away" if message.metadata.group_id in ("2", "3") else short_app(message, context)
+    )
+    run = federate(shaky, settings(spec, set, attempts=0))
+    assert numbers(run.to_dict()) != in_memory(spec, set=values(overrides(set)))
+    assert fedback.replay(1, store=spec.with_name("fedback.db"))[1]
+
+
+def test_what_clients_keep_is_checked(place):
+    """An update whose rows of state are missing, or too long, is not believed."""
+    spec = place("full")
+    set = f"rounds=2; {SCAFFOLD}"
+
+    def forgetful(message, context):
+        reply = short_app(message, context)
+        if message.metadata.message_type == "train":
+            del reply.content["array"]["kept"]
+        return reply
+
+    lying = grid(spec, set)
+    lying.answers[2] = forgetful
+    with pytest.raises(fedback.RunError, match="numbers that the client keeps, needed are 3"):
+        federate(lying, settings(spec, set, minimum=5, attempts=0))
 
 
 def test_too_few_clients_end_the_run_and_it_says_so(place):

@@ -35,6 +35,7 @@ def order(spec, round=0, pairs=((0, 0), (0, 1), (0, 2), (1, 3), (1, 0)), plan_ha
         thetas=np.full((2, site.dim), 0.5),
         repetitions=np.array([pair[0] for pair in pairs], dtype=np.uint32),
         clients=np.array([pair[1] for pair in pairs], dtype=np.uint32),
+        kept=np.zeros((len(pairs), site.kept)),
     )
 
 

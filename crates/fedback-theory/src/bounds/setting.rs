@@ -1,7 +1,8 @@
 //! The formulas of the theorems, in both versions.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Deploy, Scheme, StepSize};
 
 use super::{Bound, Value, Version, none, short};
 use crate::constants::{Constant, Constants};
@@ -42,12 +43,12 @@ struct Inputs {
 const NO_DELTA: &str = "no delta is valid";
 
 impl Setting {
-    pub(super) fn new(federation: &Federation, protocol: &Protocol, constants: &Constants) -> Self {
+    pub(super) fn new(federation: &Federation, protocol: &PFedAvg, constants: &Constants) -> Self {
         let n = federation.clients() as f64;
         let known = |name: &str, constant: &Constant| {
             constant.value.ok_or_else(|| format!("{name} is not known: {}", constant.how))
         };
-        let q = federation.weights.iter().map(|p| n * p);
+        let q = federation.weights().iter().map(|p| n * p);
         let (most, least) = (q.clone().fold(0.0, f64::max), q.fold(f64::INFINITY, f64::min));
         let uneven = most - least > 1e-9;
         let covered = if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {

@@ -32,7 +32,7 @@ pub(super) fn approximation(
     optimal: Option<&[f64]>,
 ) -> Approximation {
     let both = stable.zip(optimal);
-    let (proposition, why) = match (federation.loss, optimal) {
+    let (proposition, why) = match (federation.loss(), optimal) {
         (Loss::Mean, _) => (
             None,
             "Proposition 2.6 does not apply: |θ − z|²/2 is not Lipschitz in z".to_string(),
@@ -75,12 +75,12 @@ fn local(federation: &Federation, stable: &[f64], optimal: &[f64]) -> f64 {
     let (stable, optimal) =
         (DVector::from_column_slice(stable), DVector::from_column_slice(optimal));
     let middle = (&stable + &optimal) * 0.5;
-    let clients = federation.weights.iter().enumerate().filter(|(_, p)| **p > 0.0);
+    let clients = federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0);
     let terms = clients.map(|(client, p)| {
         let population = federation.population(client);
         let mean = DVector::from_column_slice(&population.base_mean());
         let mut moved = DVector::zeros(middle.len());
-        federation.response.apply(client, middle.as_slice(), moved.as_mut_slice());
+        federation.response().apply(client, middle.as_slice(), moved.as_mut_slice());
         p * population.sensitivity() * (&optimal - mean - moved).norm()
     });
     2.0 * terms.sum::<f64>()

@@ -52,8 +52,8 @@ pub(super) fn assumptions(
         "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
                  client i's matrix"
             .to_string();
-    let Base::Table(table) = &federation.base else { return everywhere(third) };
-    if federation.loss == Loss::Mean {
+    let Base::Table(table) = &federation.base() else { return everywhere(third) };
+    if federation.loss() == Loss::Mean {
         return everywhere(third);
     }
     let Some(stable) = stable else {
@@ -69,7 +69,7 @@ pub(super) fn assumptions(
         size: radius + distance(stable, &vec![0.0; stable.len()]),
     };
     let (mu, smoothness) = (ball.mu(), ball.smoothness());
-    let l2 = federation.loss.l2();
+    let l2 = federation.loss().l2();
     let single = match l2 > 0.0 && !federation.has_intercept() {
         true => format!("everywhere with μ = l2 = {l2}"),
         false => "for no single observation (l2 = 0, or the intercept is free)".into(),
@@ -110,7 +110,7 @@ struct Ball<'a> {
 
 impl Ball<'_> {
     fn clients(&self) -> impl Iterator<Item = (usize, f64)> {
-        let weights = self.federation.weights.iter().copied().enumerate();
+        let weights = self.federation.weights().iter().copied().enumerate();
         weights.filter(|(_, p)| *p > 0.0)
     }
 
@@ -130,24 +130,24 @@ impl Ball<'_> {
 
     fn smoothness(&self) -> f64 {
         let row = self.longest_row();
-        let (curvature, slope) = match self.federation.loss {
+        let (curvature, slope) = match self.federation.loss() {
             Loss::Logistic { .. } => (0.25, 1.0),
-            _ => {
+            Loss::Mean | Loss::Squared { .. } => {
                 let labels = self.clients().flat_map(|(i, _)| self.table.block(i).1);
                 let label = labels.fold(0.0f64, |most, y| most.max(y.abs()));
                 (1.0, row * self.size + label)
             }
         };
-        let in_theta = curvature * row * row + self.federation.loss.l2();
+        let in_theta = curvature * row * row + self.federation.loss().l2();
         in_theta.max(slope + curvature * row * self.size)
     }
 
     fn mu(&self) -> f64 {
         debug_assert!(self.radius > 0.0);
-        let l2 = self.federation.loss.l2();
-        let curvature = match self.federation.loss {
+        let l2 = self.federation.loss().l2();
+        let curvature = match self.federation.loss() {
             Loss::Logistic { .. } => Logistic.curvature(self.longest_row() * self.size, 0.0),
-            _ => 1.0,
+            Loss::Mean | Loss::Squared { .. } => 1.0,
         };
         let features = self.table.dim - usize::from(self.table.intercept);
         let (mut mean, mut within) =

@@ -5,9 +5,10 @@
 //! whole, others near the stable point. Where clients are many, the most influential ones are left out
 //! in turn: those with the largest product of weight and distance of H_i + J_i from the average.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Scheme};
+use fedback_core::protocol::Scheme;
 
 use super::outlook::{Case, local_outlook, outlook, short};
 use super::small_steps::{SmallSteps, direction};
@@ -64,7 +65,7 @@ pub struct Clients {
 
 pub(super) fn clients(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     stable: Option<&StablePoint>,
     judgement: &Judgement,
@@ -72,7 +73,7 @@ pub(super) fn clients(
 ) -> Clients {
     let average = constants.average_sensitivity.value.unwrap_or(f64::NAN);
     let mut parts: Vec<ClientPart> = federation
-        .weights
+        .weights()
         .iter()
         .zip(&constants.sensitivities)
         .enumerate()
@@ -90,16 +91,17 @@ pub(super) fn clients(
         return Clients { parts, words: words.into() };
     }
     let (chosen, all) = influential(federation, protocol, stable);
-    let mut others = federation.clone();
     for &client in &chosen {
-        let rest = 1.0 - federation.weights[client];
+        let rest = 1.0 - federation.weights()[client];
         if rest <= 1e-12 {
             continue;
         }
-        let shares = federation.weights.iter().enumerate();
-        others.weights =
+        let shares = federation.weights().iter().enumerate();
+        let weights: Vec<f64> =
             shares.map(|(i, weight)| if i == client { 0.0 } else { weight / rest }).collect();
-        let average = others.weights.iter().zip(&constants.sensitivities).map(|(p, e)| p * e).sum();
+        let Ok(others) = federation.with_weights(weights) else { continue };
+        let average =
+            others.weights().iter().zip(&constants.sensitivities).map(|(p, e)| p * e).sum();
         parts[client].without = Some(without(&others, protocol, start, stable, average));
     }
     let words = words(federation, judgement.verdict, stable, &parts, all);
@@ -109,21 +111,21 @@ pub(super) fn clients(
 /// The clients to leave out, and whether they are all that count.
 fn influential(
     federation: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     stable: Option<&StablePoint>,
 ) -> (Vec<usize>, bool) {
     let mut counting: Vec<usize> =
-        (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0).collect();
+        (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0).collect();
     let dim = federation.dim() as f64;
-    let affordable = match &federation.base {
+    let affordable = match federation.base() {
         Base::Table(table) if !federation.is_affine() => {
             let entries = (dim * dim).min(256.0);
             let rows = table.len() as f64 * (entries * entries + 60.0 * dim * dim);
             let steps = counting.len() as f64 * protocol.local_steps as f64 * dim.powi(6);
             (MOST_WORK / (rows + steps)) as usize
         }
-        _ => {
-            let each = if federation.response.is_diagonal() { dim } else { dim.powi(3) };
+        Base::Table(_) | Base::Gaussian(_) => {
+            let each = if federation.response().is_diagonal() { dim } else { dim.powi(3) };
             (MOST_WORK / (100.0 * each * counting.len() as f64)) as usize
         }
     };
@@ -137,7 +139,7 @@ fn influential(
     let average = average.curvature + average.reaction;
     let influence = |&client: &usize| {
         let own = federation.population(client).expand(at, at);
-        let p = federation.weights[client];
+        let p = federation.weights()[client];
         p / (1.0 - p).max(1e-12) * (own.curvature + own.reaction - &average).norm()
     };
     let mut ranked: Vec<(f64, usize)> = counting.iter().map(|i| (influence(i), *i)).collect();
@@ -151,7 +153,7 @@ fn influential(
 
 fn without(
     others: &Federation,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     start: &[f64],
     stable: Option<&StablePoint>,
     average_sensitivity: f64,
@@ -171,7 +173,7 @@ fn without(
 type Judged = (Judgement, Option<f64>, Option<f64>);
 
 /// Judged again as a whole, without naming steps.
-fn again(others: &Federation, protocol: &Protocol, start: &[f64]) -> Judged {
+fn again(others: &Federation, protocol: &PFedAvg, start: &[f64]) -> Judged {
     let report = stable_points(others, start);
     let case =
         Case { federation: others, start, points: &report.points, choice: None, effort: EFFORT };
@@ -189,7 +191,7 @@ fn again(others: &Federation, protocol: &Protocol, start: &[f64]) -> Judged {
 }
 
 /// Judged near the stable point, which moves a little.
-fn near(others: &Federation, protocol: &Protocol, start: &[f64], point: &StablePoint) -> Judged {
+fn near(others: &Federation, protocol: &PFedAvg, start: &[f64], point: &StablePoint) -> Judged {
     let moved: Vec<StablePoint> = stable_point_near(others, &point.theta).into_iter().collect();
     let report = StableReport {
         stability: moved.first().map_or(crate::stable::Stability::Unknown, |p| p.stability()),

@@ -3,8 +3,8 @@
 
 use std::borrow::Borrow;
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Protocol;
 
 use super::{Verdict, judge};
 use crate::choice::Choice;
@@ -29,7 +29,7 @@ impl Confidence {
 /// Judges every resample; none where there are none.
 pub fn confidence<F: Borrow<Federation>>(
     resamples: impl IntoIterator<Item = F>,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     choice: Option<&Choice>,
     start: &[f64],
 ) -> Option<Confidence> {

@@ -1,7 +1,8 @@
 //! The local truth at one stable point: what small errors do there, and where rounds really end.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Step};
+use fedback_core::protocol::Step;
 use nalgebra::DVector;
 
 use crate::choice::Choice;
@@ -43,7 +44,7 @@ impl LocalTruth {
     /// Everything but the price. `known` are largest steps that were found already.
     pub(super) fn of(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         choice: Option<&Choice>,
         point: &StablePoint,
         rounds: u64,

@@ -5,10 +5,10 @@
 //! flow does, the flow itself is followed: linearly implicit steps, each checked against two of half
 //! the length, because explicit ones would have to be as short as the steepest direction demands.
 
-use fedback_core::base::{Base, Table};
+use crate::p_fedavg::PFedAvg;
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
-use fedback_core::protocol::{Deploy, Protocol, Step, StepSize};
+use fedback_core::protocol::{Deploy, Step, StepSize};
 use nalgebra::{DMatrix, DVector};
 
 use super::outlook::{Case, distance, scale, short};
@@ -50,7 +50,7 @@ const MOST_ROUNDS: f64 = 50_000.0;
 const MOST_STEPS: usize = 400;
 
 /// Follows the path of a case from its start.
-pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Ending {
+pub(super) fn follow(case: &Case<'_>, protocol: &PFedAvg) -> Ending {
     let mut walk = Walk::new(case, protocol);
     let cost = walk.cost_of_round();
     let attracts = walk.scales.iter().any(Option::is_some);
@@ -81,7 +81,7 @@ pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Ending {
 
 struct Walk<'a> {
     case: &'a Case<'a>,
-    protocol: &'a Protocol,
+    protocol: &'a PFedAvg,
     theta: Vec<f64>,
     step: u64,
     rounds: f64,
@@ -93,10 +93,11 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(case: &'a Case<'a>, protocol: &'a Protocol) -> Self {
-        let scales = case.points.iter().map(|point| {
-            (point.stability() == Stability::Attracting).then(|| scale(case, protocol, point))
-        });
+    fn new(case: &'a Case<'a>, protocol: &'a PFedAvg) -> Self {
+        let scales = case
+            .points
+            .iter()
+            .map(|point| (point.stability() == Stability::Attracting).then(|| scale(case, point)));
         let dim = case.start.len();
         let mut walk = Walk {
             theta: case.start.to_vec(),
@@ -133,12 +134,12 @@ impl<'a> Walk<'a> {
         let federation = self.case.federation;
         let n = federation.clients() as f64;
         let at = |theta: &[f64]| {
-            let clients = (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0);
+            let clients = (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0);
             clients
                 .map(|i| {
                     let own = federation.population(i).expand(theta, theta);
                     let scaled = self.protocol.scale_objectives;
-                    let scale = if scaled { n * federation.weights[i] } else { 1.0 };
+                    let scale = if scaled { n * federation.weights()[i] } else { 1.0 };
                     scale * (own.curvature + own.reaction).norm()
                 })
                 .fold(0.0, f64::max)
@@ -158,7 +159,7 @@ impl<'a> Walk<'a> {
 
     fn cost_of_round(&self) -> f64 {
         let federation = self.case.federation;
-        let rows = match &federation.base {
+        let rows = match &federation.base() {
             Base::Table(table) => table.len(),
             Base::Gaussian(_) => federation.clients(),
         };
@@ -171,21 +172,20 @@ impl<'a> Walk<'a> {
         let n = federation.clients() as f64;
         let [local, gradient, sum] = &mut self.buffers;
         sum.fill(0.0);
-        for client in (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0) {
-            let p = federation.weights[client];
+        for client in (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0) {
+            let p = federation.weights()[client];
             let (expected, factor) = match (self.case.choice, self.protocol.scale_objectives) {
                 (Some(choice), _) => (choice.expected[client], 1.0),
                 (None, true) => (1.0 / n, n * p),
                 (None, false) => (p, 1.0),
             };
+            let population = federation.population(client);
             local.copy_from_slice(&self.theta);
             for k in 0..self.protocol.local_steps as u64 {
                 let size = factor * self.protocol.step_size.at(Step(self.step + k));
                 match self.protocol.deploy {
-                    Deploy::Step => client_gradient(federation, client, local, local, gradient),
-                    Deploy::Round => {
-                        client_gradient(federation, client, local, &self.theta, gradient);
-                    }
+                    Deploy::Step => population.gradient(local, local, gradient),
+                    Deploy::Round => population.gradient(local, &self.theta, gradient),
                 }
                 local.iter_mut().zip(gradient.iter()).for_each(|(w, g)| *w -= size * g);
             }
@@ -314,98 +314,4 @@ fn implicit(federation: &Federation, theta: &DVector<f64>, length: f64) -> Optio
         DMatrix::identity(theta.len(), theta.len()) / length + field.curvature + field.reaction;
     let step = system.lu().solve(&field.gradient)?;
     step.iter().all(|entry| entry.is_finite()).then(|| theta - step)
-}
-
-/// ∇f_i(θ; φ), without its derivatives.
-fn client_gradient(
-    federation: &Federation,
-    client: usize,
-    theta: &[f64],
-    deployed: &[f64],
-    out: &mut [f64],
-) {
-    match (&federation.base, federation.loss) {
-        (Base::Table(table), Loss::Squared { .. }) => {
-            row_gradient(federation, table, Squared, client, theta, deployed, out);
-        }
-        (Base::Table(table), Loss::Logistic { .. }) => {
-            row_gradient(federation, table, Logistic, client, theta, deployed, out);
-        }
-        _ => {
-            federation.response.apply(client, deployed, out);
-            let mean = federation.population(client).base_mean();
-            for j in 0..out.len() {
-                out[j] = theta[j] - mean[j] - out[j];
-            }
-        }
-    }
-}
-
-fn row_gradient(
-    federation: &Federation,
-    table: &Table,
-    loss: impl MarginLoss,
-    client: usize,
-    theta: &[f64],
-    deployed: &[f64],
-    out: &mut [f64],
-) {
-    let mut shift = vec![0.0; theta.len()];
-    federation.response.apply(client, deployed, &mut shift);
-    let dot = |a: &[f64]| a.iter().zip(theta).map(|(a, t)| a * t).sum::<f64>();
-    let moved = dot(&shift);
-    let share = 1.0 / table.block(client).1.len() as f64;
-    out.fill(0.0);
-    let mut total = 0.0;
-    for (row, label) in table.rows_of(client) {
-        let slope = loss.slope(dot(row) + moved, label);
-        total += slope;
-        out.iter_mut().zip(row).for_each(|(out, x)| *out += slope * x);
-    }
-    let regularised = theta.len() - usize::from(federation.has_intercept());
-    for j in 0..out.len() {
-        let ridge = if j < regularised { federation.loss.l2() * theta[j] } else { 0.0 };
-        out[j] = (out[j] + total * shift[j]) * share + ridge;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fedback_core::base::{Partition, Preparation, RawTable};
-    use fedback_core::response::{Sensitivity, best_response};
-    use fedback_core::stream::Seed;
-
-    #[test]
-    fn gradients_are_those_of_the_expansion() {
-        let raw = RawTable {
-            features: vec!["a".into(), "b".into()],
-            values: (0..24).map(|k| ((k * k * 7) % 11) as f64 / 5.0 - 1.0).collect(),
-            labels: (0..12).map(|k| (k % 3 == 0) as u8 as f64).collect(),
-            clients: None,
-        };
-        let how = Preparation {
-            shuffle: false,
-            standardize: false,
-            intercept: true,
-            partition: Partition::Equal(2),
-            by_class: false,
-        };
-        let table = Table::new(raw, &how, Seed(1)).unwrap();
-        for loss in [Loss::Logistic { l2: 0.1 }, Loss::Squared { l2: 0.3 }] {
-            let federation = Federation {
-                weights: vec![0.3, 0.7].into(),
-                base: Base::Table(table.clone()),
-                response: best_response(&Sensitivity::Scalar(vec![0.5, 1.5]), &[1], 3),
-                loss,
-            };
-            let (theta, deployed) = ([0.4, -1.0, 0.7], [1.0, 2.0, 3.0]);
-            let mut found = [0.0; 3];
-            for client in 0..2 {
-                client_gradient(&federation, client, &theta, &deployed, &mut found);
-                let expected = federation.population(client).expand(&theta, &deployed).gradient;
-                assert!((DVector::from_column_slice(&found) - expected).norm() < 1e-12);
-            }
-        }
-    }
 }

@@ -6,8 +6,9 @@
 //! whose size is known and at most two fifths of the scale, at β/(t + γ) down to nothing. Getting near must not take more than a million
 //! rounds, nor lead more than ten scales away first.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Round, StepSize};
+use fedback_core::protocol::{Round, StepSize};
 
 use super::Answer;
 use super::mean_path::{self, Ending};
@@ -45,12 +46,12 @@ pub(super) struct Case<'a> {
 
 impl Case<'_> {
     /// Rounds linearised for a scan of step sizes.
-    pub(super) fn scan(&self, protocol: &Protocol, theta: &[f64]) -> Option<RoundMap> {
+    pub(super) fn scan(&self, protocol: &PFedAvg, theta: &[f64]) -> Option<RoundMap> {
         RoundMap::of_choice(self.federation, protocol, self.choice, theta)
     }
 
     /// Rounds linearised for a few step sizes.
-    fn map(&self, protocol: &Protocol, theta: &[f64]) -> Option<RoundMap> {
+    fn map(&self, protocol: &PFedAvg, theta: &[f64]) -> Option<RoundMap> {
         RoundMap::thorough(self.federation, protocol, self.choice, theta)
     }
 
@@ -99,11 +100,11 @@ impl Outlook {
 }
 
 /// What P-FedAvg does from the start of the case.
-pub(super) fn outlook(case: &Case<'_>, protocol: &Protocol) -> Outlook {
+pub(super) fn outlook(case: &Case<'_>, protocol: &PFedAvg) -> Outlook {
     let Some(first) = case.points.first() else {
         return Outlook::new(None, "no stable point is known", f64::NAN);
     };
-    let scale = scale(case, protocol, first);
+    let scale = scale(case, first);
     let constant = matches!(protocol.step_size, StepSize::Constant(_));
     if limit::rescales(case.federation, protocol) && !constant {
         let why = "unequal weights without replacement, and models are averaged rather than \
@@ -118,15 +119,15 @@ pub(super) fn outlook(case: &Case<'_>, protocol: &Protocol) -> Outlook {
 }
 
 /// √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient).
-pub(super) fn scale(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -> f64 {
+pub(super) fn scale(case: &Case<'_>, point: &StablePoint) -> f64 {
     let square = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
     let apart = square(&mut case.start.iter().zip(&point.theta).map(|(a, b)| a - b));
     let size = square(&mut point.theta.iter().copied());
-    let noise = limit::observation_noise(case.federation, protocol, &point.theta);
+    let noise = limit::observation_noise(case.federation, &point.theta);
     (apart + size + noise).sqrt()
 }
 
-fn affine(case: &Case<'_>, protocol: &Protocol, point: &StablePoint, scale: f64) -> Outlook {
+fn affine(case: &Case<'_>, protocol: &PFedAvg, point: &StablePoint, scale: f64) -> Outlook {
     let Some(map) = case.map(protocol, &point.theta) else {
         return Outlook::new(None, "the dimension is too high to linearise a round", scale);
     };
@@ -152,7 +153,7 @@ struct Place<'a> {
 /// A constant step size: the radius decides, then the size of the floor.
 fn constant(
     case: &Case<'_>,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     map: &RoundMap,
     place: &Place<'_>,
     size: f64,
@@ -219,7 +220,7 @@ fn rounds_of_decay(start: f64, near: f64, floor: f64, radius: f64) -> f64 {
 /// β/(t + γ): exact moments until steps are small enough for good, then the power law of the margin.
 fn decaying(
     case: &Case<'_>,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     map: &RoundMap,
     (beta, gamma): (f64, f64),
     scale: f64,
@@ -291,17 +292,17 @@ fn decaying(
 }
 
 /// Numbers that one exact round touches, a few operations each.
-fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
+fn cost_of_round(federation: &Federation, protocol: &PFedAvg) -> f64 {
     let dim = federation.dim() as f64;
-    let each = if federation.response.is_diagonal() { dim } else { 20.0 + 6.0 * dim.powi(3) };
+    let each = if federation.response().is_diagonal() { dim } else { 20.0 + 6.0 * dim.powi(3) };
     each * federation.clients() as f64 * protocol.local_steps as f64
 }
 
 /// Not affine: the noise-free path of the very protocol says where it leads, the linearised round
 /// there how noise fares.
-fn general(case: &Case<'_>, protocol: &Protocol) -> Outlook {
+fn general(case: &Case<'_>, protocol: &PFedAvg) -> Outlook {
     let path = mean_path::follow(case, protocol);
-    let anywhere = scale(case, protocol, &case.points[0]);
+    let anywhere = scale(case, &case.points[0]);
     let (index, end, travelled) = match path {
         Ending::Reached { point, theta, rounds } => (point, theta, rounds),
         Ending::Escaped { rounds } => {
@@ -318,14 +319,14 @@ fn general(case: &Case<'_>, protocol: &Protocol) -> Outlook {
         Ending::Lost(why) => return Outlook::new(None, why, anywhere),
     };
     let point = &case.points[index];
-    let scale = scale(case, protocol, point);
+    let scale = scale(case, point);
     let found = local(case, protocol, point, &end, (travelled, scale));
     Outlook { point: Some(index), ..found }
 }
 
 /// What a run does that is at the point already.
-pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -> Outlook {
-    let scale = scale(case, protocol, point);
+pub(super) fn local_outlook(case: &Case<'_>, protocol: &PFedAvg, point: &StablePoint) -> Outlook {
+    let scale = scale(case, point);
     let constant_steps = matches!(protocol.step_size, StepSize::Constant(_));
     if limit::rescales(case.federation, protocol) && !constant_steps {
         return Outlook::new(Some(false), "models of unequal weights are averaged", scale);
@@ -340,7 +341,7 @@ pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &Stable
 /// The end of a path that is known to lead there.
 fn local(
     case: &Case<'_>,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     point: &StablePoint,
     end: &[f64],
     (travelled, scale): (f64, f64),
@@ -385,7 +386,7 @@ fn local(
 
 /// Whether noise stays small between the start and the end: rounds of the first step size hardly
 /// expand at the start, nor halfway.
-fn on_the_way(case: &Case<'_>, protocol: &Protocol, end: &[f64], size: f64) -> Result<(), String> {
+fn on_the_way(case: &Case<'_>, protocol: &PFedAvg, end: &[f64], size: f64) -> Result<(), String> {
     for share in [0.0, 0.5] {
         let between = case.start.iter().zip(end).map(|(a, b)| a + share * (b - a));
         let between: Vec<f64> = between.collect();
@@ -410,7 +411,7 @@ const REACH: f64 = 4.0;
 /// carries.
 fn robust(
     case: &Case<'_>,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     point: &StablePoint,
     end: &[f64],
     floor: &Floor,

@@ -1,6 +1,7 @@
 //! Step sizes at which P-FedAvg settles, where there are any.
 
-use fedback_core::protocol::{Aggregate, Protocol, StepSize};
+use crate::p_fedavg::PFedAvg;
+use fedback_core::protocol::{Aggregate, StepSize};
 
 use super::Answer;
 use super::mean_path::{self, Ending};
@@ -43,7 +44,7 @@ impl SmallSteps {
 }
 
 /// Where small steps lead, without naming any.
-pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+pub(super) fn direction(case: &Case<'_>, protocol: &PFedAvg) -> SmallSteps {
     if limit::rescales(case.federation, protocol) {
         let why = "averaging models of unequal weights rescales them at random, the worse the \
                    smaller the steps";
@@ -76,7 +77,7 @@ pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
 }
 
 /// Where small steps lead, how small they must be, and some that are.
-pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+pub(super) fn small_steps(case: &Case<'_>, protocol: &PFedAvg) -> SmallSteps {
     if limit::rescales(case.federation, protocol) {
         return despite_rescaling(case, protocol);
     }
@@ -89,7 +90,7 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
         found.largest = map.largest_step_in_mean_square();
     }
     let works = |step_size: StepSize| {
-        let found = outlook(case, &Protocol { step_size, ..*protocol });
+        let found = outlook(case, &PFedAvg { step_size, ..*protocol });
         (found.answer.settles == Some(true) || found.slow) && found.ends_near()
     };
     // Half of the limit where moments are exact; further from it where they are linearised.
@@ -121,9 +122,9 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
 }
 
 /// Averaged models: only steps that contract faster than the averaging scatters can do.
-fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+fn despite_rescaling(case: &Case<'_>, protocol: &PFedAvg) -> SmallSteps {
     let mut found = direction(case, protocol);
-    let deltas = Protocol { aggregate: Aggregate::Deltas, ..*protocol };
+    let deltas = PFedAvg { aggregate: Aggregate::Deltas, ..*protocol };
     let toward = direction(case, &deltas);
     let (Some(true), Some(index)) = (toward.answer.settles, toward.point) else { return found };
     let map = case.scan(&deltas, &case.points[index].theta);
@@ -132,7 +133,7 @@ fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
         size = rounded_down(0.5 * size);
         let step_size = StepSize::Constant(size);
         if size > 0.0
-            && outlook(case, &Protocol { step_size, ..*protocol }).answer.settles == Some(true)
+            && outlook(case, &PFedAvg { step_size, ..*protocol }).answer.settles == Some(true)
         {
             let why = "steps that are not too small contract faster than the averaging of models \
                        of unequal weights scatters";
@@ -145,10 +146,10 @@ fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
 }
 
 /// The protocol with steps so small that its rounds are a flow.
-fn tiny(case: &Case<'_>, protocol: &Protocol) -> Protocol {
+fn tiny(case: &Case<'_>, protocol: &PFedAvg) -> PFedAvg {
     let field = case.federation.mean_field(case.start, case.start);
     let slope = (field.curvature + field.reaction).norm().max(f64::MIN_POSITIVE);
-    Protocol { step_size: StepSize::Constant(1e-9 / slope), ..*protocol }
+    PFedAvg { step_size: StepSize::Constant(1e-9 / slope), ..*protocol }
 }
 
 /// Two significant digits, not above.

@@ -1,6 +1,7 @@
 //! The verdict: what repeated minimisation and P-FedAvg do, in one word and one sentence.
 
-use fedback_core::protocol::{Protocol, StepSize};
+use crate::p_fedavg::PFedAvg;
+use fedback_core::protocol::StepSize;
 
 use super::minimisation::minimisation;
 use super::outlook::{Case, Outlook, outlook, short};
@@ -75,7 +76,7 @@ pub struct Judgement {
 }
 
 /// Judges a problem whose stable points are known.
-pub(super) fn judge(case: &Case<'_>, protocol: &Protocol, report: &StableReport) -> Judgement {
+pub(super) fn judge(case: &Case<'_>, protocol: &PFedAvg, report: &StableReport) -> Judgement {
     let everywhere = report.everywhere.and_then(|(radius, _)| radius);
     let minimisation = minimisation(case, everywhere);
     let own_steps = outlook(case, protocol);
@@ -104,7 +105,7 @@ pub(super) fn small_steps_nowhere(report: &StableReport) -> SmallSteps {
 
 pub(super) fn combine(
     report: &StableReport,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     minimisation: Answer,
     own_steps: Outlook,
     small_steps: SmallSteps,
@@ -118,7 +119,7 @@ pub(super) fn combine(
 impl Judgement {
     /// Draws the verdict from the answers. To be called again where an answer was changed, for example
     /// because a simulation spoke against it.
-    pub fn conclude(&mut self, protocol: &Protocol, report: &StableReport) {
+    pub fn conclude(&mut self, protocol: &PFedAvg, report: &StableReport) {
         let nowhere = report.points.is_empty();
         let (own, small) = (self.own_steps.answer.settles, self.small_steps.answer.settles);
         self.verdict = match (self.minimisation.settles, own, small) {
@@ -143,7 +144,7 @@ impl Judgement {
 
 fn reason(
     verdict: Verdict,
-    protocol: &Protocol,
+    protocol: &PFedAvg,
     minimisation: &Answer,
     own: &Outlook,
     small: &SmallSteps,
@@ -188,7 +189,7 @@ fn reason(
 }
 
 /// The step sizes that a verdict names.
-fn named(protocol: &Protocol, own: &Outlook, small: &SmallSteps) -> String {
+fn named(protocol: &PFedAvg, own: &Outlook, small: &SmallSteps) -> String {
     if own.answer.settles == Some(true) {
         return match protocol.step_size {
             StepSize::Constant(size) => format!("at its own constant step size {}", plain(size)),

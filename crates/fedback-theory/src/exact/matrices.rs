@@ -1,7 +1,8 @@
 //! The recursion where the response mixes coordinates: a vector and two matrices for every client.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
+use fedback_core::protocol::{Aggregate, Deploy, Scheme};
 use nalgebra::{DMatrix, DVector};
 
 use super::Aggregation;
@@ -23,7 +24,7 @@ pub(super) struct Matrices {
 impl Matrices {
     pub(super) fn new(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         scale: Vec<f64>,
         start: &[f64],
         centre: &[f64],
@@ -37,7 +38,7 @@ impl Matrices {
             let matrix = population.shift_matrix();
             drive.push(mean + &matrix * &centre - &centre);
             shift.push(matrix);
-            noise.push(covariance / protocol.batch as f64);
+            noise.push(covariance / protocol.batch.size());
         }
         let shared_mean = DVector::from_column_slice(start) - centre;
         Matrices {
@@ -160,7 +161,9 @@ impl Matrices {
             Aggregate::Iterates if !how.sums_to_one() => {
                 (-DVector::from_column_slice(centre), DMatrix::zeros(dim, dim))
             }
-            _ => (self.shared_mean.clone(), DMatrix::identity(dim, dim)),
+            Aggregate::Iterates | Aggregate::Deltas => {
+                (self.shared_mean.clone(), DMatrix::identity(dim, dim))
+            }
         };
         let y = |i: usize| (&self.u[i] - &origin) * (n * how.expected[i]);
         let b = |i: usize| (&self.a[i] - &own) * (n * how.expected[i]);

@@ -1,7 +1,8 @@
 //! The recursion where coordinates do not mix: three numbers for every client and coordinate.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
+use fedback_core::protocol::{Aggregate, Deploy, Scheme};
 
 use super::Aggregation;
 use crate::choice::Choice;
@@ -24,7 +25,7 @@ pub(super) struct Scalars {
 impl Scalars {
     pub(super) fn new(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         scale: Vec<f64>,
         start: &[f64],
         centre: &[f64],
@@ -35,10 +36,10 @@ impl Scalars {
             let population = federation.population(client);
             let (mean, variance) = (population.base_mean(), population.base_variance());
             for j in 0..dim {
-                let epsilon = federation.response.diagonal(client, j);
+                let epsilon = federation.response().diagonal(client, j);
                 sensitivity.push(epsilon);
                 drive.push(mean[j] + epsilon * centre[j] - centre[j]);
-                noise.push(variance[j] / protocol.batch as f64);
+                noise.push(variance[j] / protocol.batch.size());
             }
         }
         let shared_mean: Vec<f64> = start.iter().zip(centre).map(|(s, c)| s - c).collect();
@@ -154,7 +155,7 @@ impl Column<'_> {
         };
         let (origin, own) = match how.aggregate {
             Aggregate::Iterates if !how.sums_to_one() => (-centre, 0.0),
-            _ => (shared_mean[self.j], 1.0),
+            Aggregate::Iterates | Aggregate::Deltas => (shared_mean[self.j], 1.0),
         };
         let (y, b) = (|k: usize| u[k] - origin, |k: usize| a[k] - own);
         let (mean, gain) = (self.mean(&how.expected, y), self.mean(&how.expected, b));

@@ -7,12 +7,13 @@
 //! are averaged whose coefficients do not sum to one). Exact where the problem is
 //! affine, to first order in the step size otherwise.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Protocol};
+use fedback_core::protocol::Deploy;
 use nalgebra::{DMatrix, DVector};
 
 use super::second_moment::SecondMoment;
-use super::{LocalMap, RoundMap, gradient_noise};
+use super::{LocalMap, RoundMap};
 
 /// The long run of a constant step size.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ impl RoundMap {
     pub fn floor(
         &self,
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         theta: &[f64],
         size: f64,
     ) -> Option<Floor> {
@@ -77,7 +78,8 @@ impl RoundMap {
                     *sum += &moved * *part;
                 }
             }
-            let noise = gradient_noise::covariance(federation, protocol, client.number, theta);
+            let noise = federation.population(client.number).gradient_covariance(theta);
+            let noise = noise / protocol.batch.size();
             let noise = match &client.noise {
                 Some(multiplicative) => noise + multiplicative.apply(&self.spread_out(&bias)),
                 None => noise,
@@ -131,8 +133,9 @@ mod tests {
     use super::super::tests::Problem;
     use crate::choice::Choice;
     use crate::exact::ExactCurve;
+    use crate::p_fedavg::PFedAvg;
     use crate::stable::stable_points;
-    use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme};
+    use fedback_core::protocol::{Aggregate, Deploy, Scheme};
     use nalgebra::DMatrix;
 
     /// The floor is where the exact recursion ends, for every scheme, rule and deployment.
@@ -159,7 +162,7 @@ mod tests {
             for deploy in [Deploy::Step, Deploy::Round] {
                 let problem = Problem { scheme, deploy, scale_objectives, ..problem.clone() };
                 let federation = problem.federation();
-                let protocol = Protocol { aggregate, ..problem.protocol() };
+                let protocol = PFedAvg { aggregate, ..problem.protocol() };
                 let map = RoundMap::new(&federation, &protocol, &[0.0, 0.0]).unwrap();
                 let point = stable_points(&federation, &[0.0, 0.0]).points.remove(0).theta;
                 let size = 0.2;
@@ -209,9 +212,9 @@ mod tests {
                     deploy,
                     ..Problem::default()
                 };
-                let (mut federation, protocol) = (problem.federation(), problem.protocol());
-                let choice = Choice::of_first_arrivals(&federation.weights, &pairs, 2, correct);
-                federation.weights = choice.effective_weights().into();
+                let (federation, protocol) = (problem.federation(), problem.protocol());
+                let choice = Choice::of_first_arrivals(federation.weights(), &pairs, 2, correct);
+                let federation = federation.with_weights(choice.effective_weights()).unwrap();
                 let point = stable_points(&federation, &[0.0, 0.0]).points.remove(0).theta;
                 let chosen = Some(&choice);
                 let map = RoundMap::of_choice(&federation, &protocol, chosen, &point).unwrap();

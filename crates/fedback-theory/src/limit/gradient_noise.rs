@@ -6,10 +6,11 @@
 //! and S + E(R̂ z zᵀ R̂ᵀ)/batch away from it, R̂ = R − E R. The loss `mean` has constant derivatives and
 //! only S.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
-use fedback_core::protocol::{Deploy, Protocol};
+use fedback_core::protocol::Deploy;
 use nalgebra::{DMatrix, DVector};
 
 /// Up to this many entries of R its Kronecker square is averaged over rows.
@@ -27,13 +28,13 @@ impl Multiplicative {
     /// The noise of one client near `theta`; none where gradients have constant derivatives.
     pub(super) fn of(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         client: usize,
         theta: &[f64],
     ) -> Option<Self> {
-        let Base::Table(table) = &federation.base else { return None };
+        let Base::Table(table) = &federation.base() else { return None };
         let rows = RowDerivatives { federation, protocol, client, theta };
-        match federation.loss {
+        match federation.loss() {
             Loss::Mean => None,
             Loss::Squared { .. } => Some(rows.noise(table, Squared)),
             Loss::Logistic { .. } => Some(rows.noise(table, Logistic)),
@@ -55,7 +56,7 @@ impl Multiplicative {
 
 struct RowDerivatives<'a> {
     federation: &'a Federation,
-    protocol: &'a Protocol,
+    protocol: &'a PFedAvg,
     client: usize,
     theta: &'a [f64],
 }
@@ -70,7 +71,7 @@ impl RowDerivatives<'_> {
         let rows = || self.derivatives(table, loss, width);
         let share = 1.0 / table.block(self.client).1.len() as f64;
         let mean = rows().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) * share;
-        let share = share / self.protocol.batch as f64;
+        let share = share / self.protocol.batch.size();
         let apart = rows().map(|row| row - &mean);
         match dim * width <= MOST_ENTRIES {
             true => Multiplicative::Exact(
@@ -95,7 +96,7 @@ impl RowDerivatives<'_> {
     ) -> impl Iterator<Item = DMatrix<f64>> {
         let dim = self.theta.len();
         let theta = DVector::from_column_slice(self.theta);
-        let matrix = self.federation.response.matrix(self.client, dim);
+        let matrix = self.federation.response().matrix(self.client, dim);
         let shift = &matrix * &theta;
         let pull = matrix.tr_mul(&theta);
         table.rows_of(self.client).map(move |(row, label)| {
@@ -117,55 +118,15 @@ impl RowDerivatives<'_> {
     }
 }
 
-/// S: the covariance of a batch's gradient at `theta` deployed.
-pub(super) fn covariance(
-    federation: &Federation,
-    protocol: &Protocol,
-    client: usize,
-    theta: &[f64],
-) -> DMatrix<f64> {
-    let own = match (&federation.base, federation.loss) {
-        (Base::Table(table), Loss::Squared { .. }) => {
-            row_covariance(federation, table, Squared, client, theta)
-        }
-        (Base::Table(table), Loss::Logistic { .. }) => {
-            row_covariance(federation, table, Logistic, client, theta)
-        }
-        _ => federation.population(client).base_moments().1,
-    };
-    own / protocol.batch as f64
-}
-
-fn row_covariance(
-    federation: &Federation,
-    table: &Table,
-    loss: impl MarginLoss,
-    client: usize,
-    theta: &[f64],
-) -> DMatrix<f64> {
-    let dim = theta.len();
-    let mut shift = vec![0.0; dim];
-    federation.response.apply(client, theta, &mut shift);
-    let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(theta));
-    let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
-    let mut count = 0.0;
-    for (row, label) in table.rows_of(client) {
-        let x = DVector::from_column_slice(row) + &shift;
-        let gradient = &x * loss.slope(x.dot(&theta), label);
-        square.ger(1.0, &gradient, &gradient, 1.0);
-        mean += gradient;
-        count += 1.0;
-    }
-    mean /= count;
-    square / count - &mean * mean.transpose()
-}
-
 /// Σ p_i trace S_i of single observations at `theta`.
-pub fn observation_noise(federation: &Federation, protocol: &Protocol, theta: &[f64]) -> f64 {
-    let single = Protocol { batch: 1, ..*protocol };
-    if let Base::Gaussian(base) = &federation.base {
+pub fn observation_noise(federation: &Federation, theta: &[f64]) -> f64 {
+    if let Base::Gaussian(base) = &federation.base() {
         return base.dim as f64 * base.noise * base.noise;
     }
-    let clients = (0..federation.clients()).filter(|&i| federation.weights[i] > 0.0);
-    clients.map(|i| federation.weights[i] * covariance(federation, &single, i, theta).trace()).sum()
+    let clients = (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0);
+    clients
+        .map(|i| {
+            federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
+        })
+        .sum()
 }

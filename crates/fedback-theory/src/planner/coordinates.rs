@@ -1,7 +1,8 @@
 //! Rounds of affine problems whose coordinates do not mix: numbers instead of matrices.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol};
+use fedback_core::protocol::{Aggregate, Deploy};
 
 use super::crowd::{Crowd, Person};
 use super::dynamics::{Dynamics, Family, Sampling};
@@ -55,7 +56,7 @@ pub(super) struct Drawn {
 impl Coordinates {
     pub(super) fn new(
         federation: &Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         centre: &[f64],
         detail: Detail,
     ) -> Self {
@@ -66,13 +67,13 @@ impl Coordinates {
             let population = federation.population(client);
             let (mean, variance) = (population.base_mean(), population.base_variance());
             for j in 0..dim {
-                let epsilon = federation.response.diagonal(client, j);
+                let epsilon = federation.response().diagonal(client, j);
                 sensitivity.push(epsilon);
                 drive.push(mean[j] + epsilon * centre[j] - centre[j]);
-                noise.push(variance[j] / protocol.batch as f64);
+                noise.push(variance[j] / protocol.batch.size());
             }
         }
-        let weights = federation.weights.to_vec();
+        let weights = federation.weights().to_vec();
         let (expected, scale) = match protocol.scale_objectives {
             true => (vec![1.0 / n; clients], weights.iter().map(|p| n * p).collect::<Vec<f64>>()),
             false => (weights.clone(), vec![1.0; clients]),

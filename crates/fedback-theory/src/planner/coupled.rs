@@ -3,12 +3,13 @@
 //! Where gradients are not affine the mean path is the mean field's own, followed without noise, and
 //! the spread is that of the problem linearised at the stable point.
 
+use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Protocol};
+use fedback_core::protocol::{Aggregate, Deploy};
 use nalgebra::{DMatrix, DVector};
 
 use super::dynamics::{Dynamics, Family, Sampling};
-use super::rows::{Detail, Rows, gradient_covariance};
+use super::rows::{Detail, Rows};
 
 /// All clients.
 pub(super) struct Coupled<'a> {
@@ -66,7 +67,7 @@ struct Drawn {
 impl<'a> Coupled<'a> {
     pub(super) fn new(
         federation: &'a Federation,
-        protocol: &Protocol,
+        protocol: &PFedAvg,
         point: &[f64],
         start: &[f64],
         detail: Detail,
@@ -74,7 +75,7 @@ impl<'a> Coupled<'a> {
         let dim = federation.dim();
         let n = federation.clients() as f64;
         let zeros = || DMatrix::zeros(dim, dim);
-        let members = federation.weights.iter().enumerate().map(|(client, &weight)| {
+        let members = federation.weights().iter().enumerate().map(|(client, &weight)| {
             let expansion = federation.population(client).expand(point, point);
             let (expected, scale) = match protocol.scale_objectives {
                 true => (1.0 / n, n * weight),
@@ -88,7 +89,8 @@ impl<'a> Coupled<'a> {
                 gradient: expansion.gradient,
                 curvature: expansion.curvature,
                 reaction: expansion.reaction,
-                noise: gradient_covariance(federation, client, point) / protocol.batch as f64,
+                noise: federation.population(client).gradient_covariance(point)
+                    / protocol.batch.size(),
                 a: zeros(),
                 b: DVector::zeros(dim),
                 q: zeros(),

@@ -1,6 +1,7 @@
 //! Where the search goes: E on a grid, schedules on a grid, then around the best.
 
-use fedback_core::protocol::{Protocol, Scheme, StepSize};
+use crate::p_fedavg::PFedAvg;
+use fedback_core::protocol::{Scheme, StepSize};
 
 use super::choices::{between, geometric};
 use super::schedule::{Place, Wish};
@@ -16,7 +17,7 @@ const POLISHED: usize = 10;
 impl Search<'_> {
     /// Looks at the spec's own setting, if it may be chosen.
     pub(super) fn own_setting(&mut self, variant: &dyn Fn(Scheme) -> Variant, clients: usize) {
-        let Protocol { scheme, local_steps, step_size, .. } = *self.task.protocol;
+        let PFedAvg { scheme, local_steps, step_size, .. } = *self.task.protocol;
         let listed = |list: &Vec<usize>| list.contains(&local_steps);
         let place = match step_size {
             StepSize::Constant(size) => Place::of_rate(libm::log(size), 1e5, self.task.margin),

@@ -7,7 +7,6 @@
 use fedback_core::protocol::Scheme;
 
 use super::Task;
-use super::rows::gradient_covariance;
 
 /// E*; none where sampling adds no noise (R = 0), so that noise does not limit E.
 pub fn noise_limited_local_steps(
@@ -34,11 +33,11 @@ pub(super) fn fewest_steps(task: &Task<'_>, target: f64) -> f64 {
     let away: f64 = start.iter().zip(stable_point).map(|(s, c)| (s - c) * (s - c)).sum();
     let moved = (away.sqrt() - target.sqrt()).max(0.0);
     let (mut noise, mut slopes) = (f64::INFINITY, 0.0);
-    for i in (0..federation.clients()).filter(|i| federation.weights[*i] > 0.0) {
+    for i in (0..federation.clients()).filter(|i| federation.weights()[*i] > 0.0) {
         slopes += federation.population(i).expand(start, start).gradient.norm_squared();
-        noise = noise.min(gradient_covariance(federation, i, stable_point).trace());
+        noise = noise.min(federation.population(i).gradient_covariance(stable_point).trace());
     }
-    0.25 * noise / protocol.batch as f64 * moved * moved / (target * slopes)
+    0.25 * noise / protocol.batch.size() * moved * moved / (target * slopes)
 }
 
 /// The traces of Q and R.
@@ -46,7 +45,7 @@ fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
     let Task { federation, protocol, stable_point, .. } = *task;
     let n = federation.clients() as f64;
     let (mut noise, mut drawn) = (0.0, 0.0);
-    for (i, &p) in federation.weights.iter().enumerate().filter(|(_, p)| **p > 0.0) {
+    for (i, &p) in federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0) {
         let (own, spread) = match scheme {
             Scheme::Full => (p * p, 0.0),
             Scheme::WithReplacement { cohort } => {
@@ -60,8 +59,8 @@ fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
             }
         };
         let gradient = federation.population(i).expand(stable_point, stable_point).gradient;
-        let covariance = gradient_covariance(federation, i, stable_point);
-        noise += own * covariance.trace() / protocol.batch as f64;
+        let covariance = federation.population(i).gradient_covariance(stable_point);
+        noise += own * covariance.trace() / protocol.batch.size();
         drawn += spread * gradient.norm_squared();
     }
     (noise, drawn)

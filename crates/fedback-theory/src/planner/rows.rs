@@ -5,7 +5,7 @@
 //! spaced rows of all clients ([`Detail`]). Only the remainder is: value and derivative at the stable
 //! point come from every row.
 
-use fedback_core::base::{Base, Table};
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use nalgebra::{DMatrix, DVector};
@@ -67,7 +67,7 @@ impl<'a> Rows<'a> {
         start: &[f64],
         detail: Detail,
     ) -> Option<Self> {
-        let (Base::Table(table), false) = (&federation.base, federation.is_affine()) else {
+        let (Base::Table(table), false) = (&federation.base(), federation.is_affine()) else {
             return None;
         };
         let every = table.len().div_ceil(detail.rows());
@@ -113,9 +113,11 @@ impl<'a> Rows<'a> {
 
     /// The gradient of a client over its sampled rows.
     fn sample_gradient(&self, client: usize, theta: &[f64], deployed: &[f64]) -> DVector<f64> {
-        match self.federation.loss {
+        match self.federation.loss() {
             Loss::Logistic { .. } => self.average(Logistic, client, theta, deployed),
-            _ => self.average(Squared, client, theta, deployed),
+            Loss::Squared { .. } => self.average(Squared, client, theta, deployed),
+            // Affine problems are not sampled.
+            Loss::Mean => self.federation.population(client).expand(theta, deployed).gradient,
         }
     }
 
@@ -128,11 +130,11 @@ impl<'a> Rows<'a> {
     ) -> DVector<f64> {
         let dim = theta.len();
         let mut shift = vec![0.0; dim];
-        self.federation.response.apply(client, deployed, &mut shift);
+        self.federation.response().apply(client, deployed, &mut shift);
         let moved: f64 = shift.iter().zip(theta).map(|(s, t)| s * t).sum();
         let (means, slope) = self.samples[client].mean_slopes(loss, theta, moved);
         let regularised = dim - usize::from(self.federation.has_intercept());
-        let ridge = |j: usize| if j < regularised { self.federation.loss.l2() } else { 0.0 };
+        let ridge = |j: usize| if j < regularised { self.federation.loss().l2() } else { 0.0 };
         let entry = |j: usize| means[j] + slope * shift[j] + ridge(j) * theta[j];
         DVector::from_fn(dim, |j, _| entry(j))
     }
@@ -167,7 +169,7 @@ impl<'a> Rows<'a> {
             direction[j] = 1.0;
             direction
         }));
-        let weights = &self.federation.weights;
+        let weights = &self.federation.weights();
         let bent = |error: DVector<f64>| {
             let (mut missed, mut linear) = (DVector::zeros(dim), DVector::zeros(dim));
             for (client, &p) in weights.iter().enumerate().filter(|(_, p)| **p > 0.0) {
@@ -187,43 +189,4 @@ impl<'a> Rows<'a> {
         }
         radius
     }
-}
-
-/// The covariance of one observation's gradient at a point.
-pub(super) fn gradient_covariance(
-    federation: &Federation,
-    client: usize,
-    point: &[f64],
-) -> DMatrix<f64> {
-    match (&federation.base, federation.loss) {
-        (Base::Table(table), Loss::Logistic { .. }) => {
-            covariance(federation, table, Logistic, client, point)
-        }
-        (Base::Table(table), Loss::Squared { .. }) => {
-            covariance(federation, table, Squared, client, point)
-        }
-        _ => federation.population(client).base_moments().1,
-    }
-}
-
-fn covariance(
-    federation: &Federation,
-    table: &Table,
-    loss: impl MarginLoss,
-    client: usize,
-    point: &[f64],
-) -> DMatrix<f64> {
-    let dim = point.len();
-    let mut shift = vec![0.0; dim];
-    federation.response.apply(client, point, &mut shift);
-    let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(point));
-    let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
-    let count = table.block(client).1.len() as f64;
-    for (row, label) in table.rows_of(client) {
-        let x = DVector::from_column_slice(row) + &shift;
-        let gradient = &x * loss.slope(x.dot(&theta), label);
-        square.ger(1.0 / count, &gradient, &gradient, 1.0);
-        mean += gradient / count;
-    }
-    square - &mean * mean.transpose()
 }

@@ -118,7 +118,7 @@ pub(super) struct Cell {
 /// Searches. `progress` hears of the share that is done, roughly.
 pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64)) -> Found {
     let clients = task.federation.clients();
-    let weights = &task.federation.weights;
+    let weights = &task.federation.weights();
     let variant = |scheme: Scheme| Variant {
         scheme,
         sampling: Sampling::of(scheme, clients),

@@ -1,6 +1,5 @@
 //! `fedback bounds SPEC`.
 
-use fedback::core::protocol::Scheme;
 use fedback::lab::bounds::{Guarantees, Overrides};
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
@@ -15,15 +14,9 @@ use crate::output::{self, short, table};
 pub fn run(args: BoundsArgs) -> Result<(), Error> {
     let overrides = overrides(&args)?;
     let experiment = super::experiment(&args.spec)?;
-    let first_arrivals = |plan: &Plan| matches!(plan.protocol.scheme, Scheme::FirstArrivals { .. });
-    if experiment.plans.iter().any(first_arrivals) {
-        let why = "found \"first-arrivals\"; the theorems are about full, with-replacement and \
-                   without-replacement: cohorts drawn by chance, not by speed";
-        let error = Error::input("algorithm.scheme", why);
-        return Err(super::in_spec(&args.spec)(error));
-    }
-    let of = |plan| (plan, Guarantees::of(plan, &overrides));
-    let all: Vec<(&Plan, Guarantees)> = experiment.plans.iter().map(of).collect();
+    let of = |plan| Ok((plan, Guarantees::of_plan(plan, &overrides)?));
+    let all: Result<Vec<(&Plan, Guarantees)>, Error> = experiment.plans.iter().map(of).collect();
+    let all = all.map_err(super::in_spec(&args.spec))?;
     if !args.spec.json {
         let texts: Vec<String> = all.iter().map(|(plan, found)| text(plan, found)).collect();
         return output::print(&texts.join("\n"));

@@ -25,10 +25,11 @@ pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
         let stages = Stages::new(&label(plan), context.quiet);
         // A file that is wrong is said before anything takes time.
         let resamples = if asked_for(&args, plan) { None } else { plan.resampled()? };
-        let mut check = Check::of(plan, &mut |stage| stages.now(stage));
+        let checked = Check::of(plan, &mut |stage| stages.now(stage));
+        let mut check = checked.map_err(super::in_spec(&args.spec))?;
         if let Some(resamples) = resamples {
             stages.now("judging resamples");
-            check = check.with_resamples(plan, resamples);
+            check = check.with_resamples(plan, resamples)?;
         }
         checks.push((plan, check));
     }

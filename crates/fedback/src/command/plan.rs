@@ -29,6 +29,7 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
                    keys with --set";
         return Err(Error::input(&document.origin, why));
     };
+    plan.p_fedavg().map_err(super::in_spec(&args.spec))?;
     refuse_first_arrivals(plan).map_err(super::in_spec(&args.spec))?;
     question.check(plan.clients()).map_err(super::wrong_option)?;
     if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {

@@ -73,14 +73,14 @@ fn text(plan: &Plan, solution: &Solution) -> String {
 /// Where first arrivals settle, in one line.
 fn first_arrivals(settling: &Settling) -> String {
     match (&settling.settles_at, settling.away) {
-        _ if settling.speed.correct => "settle at the stable point: correct = true".into(),
-        (None, _) => "settle nowhere: their effective weights have no stable point".into(),
-        (Some(there), None) => {
+        (Err(why), _) => format!("where they settle is not known: {why}"),
+        (Ok(_), _) if settling.speed.correct => "settle at the stable point: correct = true".into(),
+        (Ok(there), None) => {
             let there = short_vector(there);
             format!("settle at {there}; correct = true would remove the bias")
         }
         // What is below rounding is no bias: everybody is equally fast.
-        (Some(there), Some(away)) => {
+        (Ok(there), Some(away)) => {
             let size = there.iter().map(|t| t * t).sum::<f64>().sqrt();
             match away > 1e-9 * (1.0 + size) {
                 true => format!(

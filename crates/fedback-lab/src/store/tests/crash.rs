@@ -81,7 +81,7 @@ fn advance(store: &Store, end: u64) {
             writer.record(Record { round, values: values(round) }).unwrap();
         }
         if round % 7 == 0 || round == end {
-            writer.checkpoint(Checkpoint { theta: values(round), ..checkpoint(round) }).unwrap();
+            writer.checkpoint(Checkpoint { server: values(round), ..checkpoint(round) }).unwrap();
             say("checkpoint");
         }
     }
@@ -92,7 +92,7 @@ fn advance(store: &Store, end: u64) {
 fn assert_consistent(run: &StoredRun) {
     let reached = match &run.checkpoint {
         Some(checkpoint) => {
-            assert_eq!(bits(&checkpoint.theta), bits(&values(checkpoint.round)));
+            assert_eq!(bits(&checkpoint.server), bits(&values(checkpoint.round)));
             (0..=checkpoint.round).step_by(EVERY as usize).collect()
         }
         None => vec![],

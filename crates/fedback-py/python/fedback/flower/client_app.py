@@ -107,14 +107,18 @@ def work(settings: NodeSettings, order: Order) -> Update:
         raise BadMessage(f"the order comes from fedback {order.version}, not {fedback.__version__}")
     if order.plan_hash != site.plan_hash:
         raise BadMessage(f"the order is of plan {order.plan_hash[:12]}, not {site.plan_hash[:12]}")
-    if order.theta.shape[1] != site.dim:
-        raise BadMessage(f"the model has {order.theta.shape[1]} coordinates, not {site.dim}")
+    if order.theta.shape[1] != site.broadcast:
+        raise BadMessage(f"the model has {order.theta.shape[1]} numbers, not {site.broadcast}")
+    kept = 0 if order.kept is None else order.kept.shape[1]
+    if kept != site.kept:
+        raise BadMessage(f"clients keep {kept} numbers by the order, {site.kept} by the plan")
     strangers = set(order.clients.tolist()) - set(clients)
     if strangers:
         raise BadMessage(f"client {min(strangers)} is not held here")
-    delta = site.work(
-        order.round, int(order.stream_key[0]), order.repetitions, order.clients, order.theta
-    )
+    delta, keeps = site.update(
+        order.round, int(order.stream_key[0]), order.repetitions, order.clients, order.theta,
+        order.kept,
+    )  # fmt: skip
     return Update(
         version=fedback.__version__,
         plan_hash=site.plan_hash,
@@ -122,4 +126,5 @@ def work(settings: NodeSettings, order: Order) -> Update:
         repetitions=order.repetitions,
         clients=order.clients,
         delta=delta,
+        kept=keeps if site.kept else None,
     )

@@ -23,6 +23,7 @@ ARRAYS = {  # dtype and number of axes
     "stream_key": ("<u8", 1),
     "theta": ("<f8", 2),
     "delta": ("<f8", 2),
+    "kept": ("<f8", 2),
     "repetitions": ("<u4", 1),
     "clients": ("<u4", 1),
     "rows": ("<u8", 1),
@@ -99,7 +100,9 @@ class Answer:
 class Order:
     """Server to site: work from these models; pair j is client `clients[j]` in `repetitions[j]`.
 
-    `theta` has a row per repetition of the run, `step` is the index of the round's first local
+    `theta` has a row per repetition of the run: the model, followed by what is sent with it. `kept`
+    has a row per pair: what the client keeps from its last round, where the algorithm keeps
+    something. `step` is the index of the round's first local
     step, `stream_key` holds the seed that streams are keyed by; `rows` and `sums` are as in a
     question.
     """
@@ -112,10 +115,12 @@ class Order:
     theta: np.ndarray
     repetitions: np.ndarray
     clients: np.ndarray
+    kept: np.ndarray | None = None
     rows: np.ndarray | None = None
     sums: np.ndarray | None = None
 
     def __post_init__(self):
+        check_kept("order", self.kept, self.clients)
         if len(self.stream_key) != 1:
             raise BadMessage(f"order: {len(self.stream_key)} stream keys instead of one")
         check_pairs("order", self.repetitions, self.clients)
@@ -125,7 +130,8 @@ class Order:
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """Site to server: what each pair's client has moved by, a row of `delta` per pair."""
+    """Site to server: what each pair's client has moved by, a row of `delta` per pair, and what it
+    keeps now, a row of `kept`."""
 
     version: str
     plan_hash: str
@@ -133,8 +139,10 @@ class Update:
     repetitions: np.ndarray
     clients: np.ndarray
     delta: np.ndarray
+    kept: np.ndarray | None = None
 
     def __post_init__(self):
+        check_kept("update", self.kept, self.clients)
         check_pairs("update", self.repetitions, self.clients)
         if len(self.delta) != len(self.clients):
             raise BadMessage(f"update: {len(self.delta)} deltas for {len(self.clients)} clients")
@@ -162,6 +170,12 @@ def check_pairs(kind: str, repetitions: np.ndarray, clients: np.ndarray) -> None
         raise BadMessage(f"{kind}: {len(repetitions)} repetitions for {len(clients)} clients")
     if len(set(zip(repetitions.tolist(), clients.tolist()))) != len(clients):
         raise BadMessage(f"{kind}: a client comes twice in one repetition")
+
+
+def check_kept(kind: str, kept: np.ndarray | None, clients: np.ndarray) -> None:
+    """Refuses rows of what clients keep that do not match up."""
+    if kept is not None and len(kept) != len(clients):
+        raise BadMessage(f"{kind}: {len(kept)} rows kept for {len(clients)} clients")
 
 
 def encode(message) -> RecordDict:

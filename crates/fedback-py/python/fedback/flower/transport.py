@@ -154,6 +154,7 @@ class Transport:
             theta=order.thetas,
             repetitions=repetitions,
             clients=clients,
+            kept=order.kept[places] if order.kept.size else None,
             **self._gathered(),
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
@@ -308,8 +309,9 @@ class Transport:
             raise BadMessage("update: not what was asked for")
         if update.round == self._order.round:
             self._unpark(set(pairs))
-        for (repetition, client), delta in zip(pairs, update.delta):
-            self._events.append(("update", update.round, repetition, client, delta))
+        rows = (update.delta,) if update.kept is None else (update.delta, update.kept)
+        for (repetition, client), *own in zip(pairs, *rows):
+            self._events.append(("update", update.round, repetition, client, *own))
         rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
         if rest:
             self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")

@@ -7,17 +7,17 @@ use fedback_core::loss::MarginLoss;
 use fedback_core::simd::{LANES, Path};
 use fedback_core::stream::Stream;
 
-use super::clients::{BatchGradient, Block, Blocks, Drawn, GROUP, Local, Members, Source, Vectors};
+use super::group::{Block, Blocks, Drawn, GROUP, Local, Members, Oracle, Pool, Vectors};
 
 /// Rows under the loss `mean`.
-pub struct RowMean<'a>(pub &'a Table);
+pub struct MeanRows<'a>(pub &'a Table);
 
-impl<'a> BatchGradient for RowMean<'a> {
+impl<'a> Oracle for MeanRows<'a> {
     const SPECIAL: bool = false;
-    type Source = Rows<'a>;
+    type Pool = Rows<'a>;
 
     #[inline(always)]
-    fn source(&self, client: usize) -> Rows<'a> {
+    fn pool(&self, client: usize) -> Rows<'a> {
         Rows::of(self.0, client)
     }
 
@@ -34,7 +34,7 @@ impl<'a> BatchGradient for RowMean<'a> {
         let vectors = members.each(&local.theta).zip(members.each(&local.shift));
         let vectors = vectors.zip(members.each_mut(&mut local.gradient));
         for (member, (rows, ((theta, shift), gradient))) in
-            members.sources.iter().zip(vectors).enumerate()
+            members.pools.iter().zip(vectors).enumerate()
         {
             let (theta, shift) = (theta.as_flattened(), shift.as_flattened());
             let gradient = &mut gradient.as_flattened_mut()[..dim];
@@ -49,21 +49,40 @@ impl<'a> BatchGradient for RowMean<'a> {
             }
         }
     }
+
+    #[inline(always)]
+    fn loss<B: Blocks>(
+        &self,
+        _path: impl Path,
+        members: &Members<'_, Rows<'a>, B>,
+        drawn: Drawn<'_, u32>,
+        local: &mut Local,
+    ) -> f64 {
+        let (theta, shift) = (local.theta.as_flattened(), local.shift.as_flattened());
+        let mut sum = 0.0;
+        for &row in drawn.of(0) {
+            let row = &members.pools[0].values[row as usize * members.dim..][..members.dim];
+            for ((x, theta), shift) in row.iter().zip(theta).zip(shift) {
+                sum += 0.5 * (theta - shift - x) * (theta - shift - x);
+            }
+        }
+        sum / members.batch as f64
+    }
 }
 
 /// Rows under a loss of the margin.
-pub struct Margin<'a, L>(pub &'a Table, pub L);
+pub struct MarginRows<'a, L>(pub &'a Table, pub L);
 
 /// Numbers in rows that are used twice, for the margin and for the gradient, before the first cache
 /// loses them.
 const NUMBERS: usize = 1 << 13;
 
-impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
+impl<'a, L: MarginLoss> Oracle for MarginRows<'a, L> {
     const SPECIAL: bool = true;
-    type Source = Rows<'a>;
+    type Pool = Rows<'a>;
 
     #[inline(always)]
-    fn source(&self, client: usize) -> Rows<'a> {
+    fn pool(&self, client: usize) -> Rows<'a> {
         Rows::of(self.0, client)
     }
 
@@ -75,7 +94,7 @@ impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
         drawn: Drawn<'_, u32>,
         local: &mut Local,
     ) {
-        let size = members.sources.len();
+        let size = members.pools.len();
         // What the shift adds to every margin of a member, and the sum of its slopes.
         let (mut moved, mut total) = ([0.0; GROUP], [0.0; GROUP]);
         let vectors = members.each(&local.shift).zip(members.each(&local.theta));
@@ -96,7 +115,7 @@ impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
             let numbers = local.slopes.chunks_mut(each).zip(local.labels.chunks_mut(each));
             let thetas = members.each(&local.theta).zip(&moved);
             for (member, ((rows, (theta, &moved)), (margins, labels))) in
-                members.sources.iter().zip(thetas).zip(numbers).enumerate()
+                members.pools.iter().zip(thetas).zip(numbers).enumerate()
             {
                 let drawn = &drawn.of(member)[first..][..count];
                 rows.margins(path, drawn, theta, members.blocks, moved, margins);
@@ -111,7 +130,7 @@ impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
                 *slope = values;
             }
             let sums = total.iter_mut().zip(members.each_mut(&mut local.gradient));
-            let parts = members.sources.iter().zip(local.slopes.chunks(each)).zip(sums);
+            let parts = members.pools.iter().zip(local.slopes.chunks(each)).zip(sums);
             for (member, ((rows, slopes), (total, gradient))) in parts.enumerate() {
                 let slopes = &slopes[..count];
                 for slope in slopes {
@@ -132,6 +151,25 @@ impl<'a, L: MarginLoss> BatchGradient for Margin<'a, L> {
             }
         }
     }
+
+    #[inline(always)]
+    fn loss<B: Blocks>(
+        &self,
+        path: impl Path,
+        members: &Members<'_, Rows<'a>, B>,
+        drawn: Drawn<'_, u32>,
+        local: &mut Local,
+    ) -> f64 {
+        let (rows, drawn) = (members.pools[0], drawn.of(0));
+        let moved = dot(path, &local.shift, &local.theta, members.dim, members.blocks);
+        local.slopes.resize(drawn.len().next_multiple_of(4), 0.0);
+        local.labels.resize(drawn.len(), 0.0);
+        rows.margins(path, drawn, &local.theta, members.blocks, moved, &mut local.slopes);
+        rows.labels(drawn, &mut local.labels);
+        let each = local.slopes.iter().zip(&local.labels);
+        each.map(|(margin, label)| self.1.value(*margin, *label)).sum::<f64>()
+            / members.batch as f64
+    }
 }
 
 /// A client's rows. They are read in whole vectors, a few numbers beyond their end: θ is zero there,
@@ -144,7 +182,7 @@ pub struct Rows<'a> {
     labels: &'a [f64],
 }
 
-impl Source for Rows<'_> {
+impl Pool for Rows<'_> {
     type Draw = u32;
 
     #[inline(always)]
@@ -164,6 +202,14 @@ impl Source for Rows<'_> {
             *out = lanes.indices(self.labels.len() as u32);
             lanes.advance(LANES as u64);
         }
+    }
+
+    #[inline(always)]
+    fn everything(self, out: &mut Vec<u32>) -> usize {
+        let count = self.labels.len();
+        out.clear();
+        out.extend(0..count as u32);
+        count
     }
 }
 

@@ -1,7 +1,7 @@
-//! P-FedAvg's local work, spelled out, for populations and losses that are not built in.
+//! Local work spelled out, for populations and losses that are not built in.
 //!
-//! The same update rule as in `p_fedavg.rs`: E steps w ← w − η_t ∇ℓ(w; Z). Under `deploy = "step"` a
-//! batch Z is drawn at every step, at the local w. Under `deploy = "round"` the observations of all
+//! The same rules as in `clients.rs`, one client and one step at a time. Under `deploy = "step"` a
+//! batch is drawn at every step, at the local w. Under `deploy = "round"` the observations of all
 //! steps are drawn at once, at the θ last broadcast: a real site is asked once a round.
 
 use std::ops::Range;
@@ -11,16 +11,17 @@ use fedback_core::base::{Base, Table};
 use fedback_core::federation::ClientId;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use fedback_core::normal;
-use fedback_core::protocol::Deploy;
+use fedback_core::protocol::{Batch, Deploy};
 use fedback_core::response::Shift;
 use fedback_core::stream::{Stream, Streams};
 
-use super::{Order, Scratch, Task, Work, WorkError};
+use crate::rule::{Coordinate, Rule, StepSizes, WithRule, keep, with_rule};
+use crate::work::{Order, Scratch, Task, Work, WorkError};
 
 /// Observations and gradients of clients, batch by batch.
 pub trait Gradients: Sync {
-    /// Where a client's observations of one round come from.
-    type Source;
+    /// Where in a client's observations of one round a draw goes on.
+    type Cursor;
     /// Observations, in whatever form.
     type Batch;
 
@@ -28,12 +29,12 @@ pub trait Gradients: Sync {
     fn dim(&self) -> usize;
 
     /// Prepares the draws of one client in one round.
-    fn source(&self, streams: Streams, client: ClientId) -> Result<Self::Source, WorkError>;
+    fn cursor(&self, streams: Streams, client: ClientId) -> Result<Self::Cursor, WorkError>;
 
     /// Draws fresh observations that react to `deployed`.
     fn draw(
         &self,
-        source: &mut Self::Source,
+        cursor: &mut Self::Cursor,
         deployed: &[f64],
         count: usize,
     ) -> Result<Self::Batch, WorkError>;
@@ -78,55 +79,116 @@ impl<G: Gradients> Work for Plain<G> {
         order: &Order<'_>,
         tasks: &[Task<'_>],
         deltas: &mut [f64],
+        kept: &mut [f64],
         _scratch: &mut Scratch,
     ) -> Result<(), WorkError> {
-        let all =
-            tasks.iter().flat_map(|task| task.clients.iter().map(move |&client| (task, client)));
-        for ((task, client), delta) in all.zip(deltas.chunks_exact_mut(self.dim())) {
-            self.client(order, task, client, delta)?;
+        let dim = self.dim();
+        let mut deltas = deltas.chunks_exact_mut(dim);
+        let mut kept = kept.chunks_exact_mut(dim);
+        for task in tasks {
+            for (&client, delta) in task.clients.iter().zip(deltas.by_ref()) {
+                let kept = kept.next().unwrap_or_default();
+                let job = Job { plain: self, order, task, client, delta, kept };
+                with_rule(order.protocol.local, job)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn losses(
+        &self,
+        order: &Order<'_>,
+        task: &Task<'_>,
+        theta: &[f64],
+        out: &mut [f64],
+        _scratch: &mut Scratch,
+    ) -> Result<(), WorkError> {
+        let deployed = &task.broadcast[..self.dim()];
+        let mut unused = vec![0.0; theta.len()];
+        for (&client, out) in task.clients.iter().zip(out) {
+            let batch = match order.protocol.batch {
+                Batch::All => self.everything(client, deployed)?,
+                Batch::Sampled(size) => {
+                    let mut cursor = self.gradients.cursor(task.streams, client)?;
+                    self.gradients.draw(&mut cursor, deployed, size)?
+                }
+            };
+            *out = self.gradients.gradient(client, theta, &batch, None, &mut unused)?;
         }
         Ok(())
     }
 }
 
 impl<G: Gradients> Plain<G> {
-    fn client(
-        &self,
-        order: &Order<'_>,
-        task: &Task<'_>,
-        client: ClientId,
-        delta: &mut [f64],
-    ) -> Result<(), WorkError> {
-        let scale = match order.scale_objectives {
-            true => self.weights.len() as f64 * self.weights[client.0 as usize],
-            false => 1.0,
-        };
-        let mut local = task.theta.to_vec();
-        let mut gradient = vec![0.0; local.len()];
-        let mut source = self.gradients.source(task.streams, client)?;
-        let steps = order.step_sizes.len();
-        let round = match order.deploy {
-            Deploy::Step => None,
-            Deploy::Round => {
-                Some(self.gradients.draw(&mut source, task.theta, steps * order.batch)?)
-            }
-        };
-        for (step, step_size) in order.step_sizes.iter().enumerate() {
-            match &round {
-                Some(batch) => {
-                    let range = step * order.batch..(step + 1) * order.batch;
-                    let range = if steps == 1 { None } else { Some(range) };
-                    self.gradients.gradient(client, &local, batch, range, &mut gradient)?;
-                }
-                None => {
-                    let batch = self.gradients.draw(&mut source, &local, order.batch)?;
-                    self.gradients.gradient(client, &local, &batch, None, &mut gradient)?;
-                }
-            }
-            local.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= step_size * scale * g);
+    fn everything(&self, client: ClientId, deployed: &[f64]) -> Result<G::Batch, WorkError> {
+        let reason = || "batch = \"all\" where observations cannot be listed".into();
+        let all = self.gradients.everything(client, deployed)?;
+        all.ok_or_else(|| WorkError { client: client.0, reason: reason() })
+    }
+}
+
+/// The work of one client, once the rule is known.
+struct Job<'a, G> {
+    plain: &'a Plain<G>,
+    order: &'a Order<'a>,
+    task: &'a Task<'a>,
+    client: ClientId,
+    delta: &'a mut [f64],
+    kept: &'a mut [f64],
+}
+
+impl<G: Gradients> WithRule for Job<'_, G> {
+    type Output = Result<(), WorkError>;
+
+    fn with<R: Rule>(self, rule: R) -> Result<(), WorkError> {
+        let Job { plain, order, task, client, delta, kept } = self;
+        let Plain { gradients, weights } = plain;
+        let scale = order.objective_scale(weights, client);
+        let (theta, sent) = task.broadcast.split_at(gradients.dim());
+        let mut control = vec![0.0; theta.len()];
+        for ((control, sent), kept) in control.iter_mut().zip(sent).zip(&*kept) {
+            *control = rule.control(*sent, *kept);
         }
-        for ((delta, local), theta) in delta.iter_mut().zip(&local).zip(task.theta) {
+        let mut local = theta.to_vec();
+        let mut gradient = vec![0.0; local.len()];
+        let mut cursor = gradients.cursor(task.streams, client)?;
+        let steps = order.step_sizes.len();
+        let round = match (order.protocol.deploy, order.protocol.batch) {
+            (Deploy::Step, _) => None,
+            (Deploy::Round, Batch::All) => Some(plain.everything(client, theta)?),
+            (Deploy::Round, Batch::Sampled(size)) => {
+                Some(gradients.draw(&mut cursor, theta, steps * size)?)
+            }
+        };
+        for (step, &step_size) in order.step_sizes.iter().enumerate() {
+            match (&round, order.protocol.batch) {
+                (Some(batch), Batch::Sampled(size)) => {
+                    let range = step * size..(step + 1) * size;
+                    let range = if steps == 1 { None } else { Some(range) };
+                    gradients.gradient(client, &local, batch, range, &mut gradient)?;
+                }
+                (Some(all), Batch::All) => {
+                    gradients.gradient(client, &local, all, None, &mut gradient)?;
+                }
+                (None, batch) => {
+                    let batch = match batch {
+                        Batch::All => plain.everything(client, &local)?,
+                        Batch::Sampled(size) => gradients.draw(&mut cursor, &local, size)?,
+                    };
+                    gradients.gradient(client, &local, &batch, None, &mut gradient)?;
+                }
+            }
+            let size = StepSizes { plain: step_size, gradient: step_size * scale };
+            for (j, w) in local.iter_mut().enumerate() {
+                let at = Coordinate { w: *w, theta: theta[j], control: control[j] };
+                *w = rule.step(at, gradient[j], size);
+            }
+        }
+        for ((delta, local), theta) in delta.iter_mut().zip(&local).zip(theta) {
             *delta = local - theta;
+        }
+        if order.protocol.local.keeps() {
+            keep(rule, sent, kept, delta, order.total_step());
         }
         Ok(())
     }
@@ -134,31 +196,37 @@ impl<G: Gradients> Plain<G> {
 
 /// Observations as numbers: features row after row, and labels where there are any.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
+pub struct Observations {
     /// Features.
     pub features: Vec<f64>,
     /// One label a row, or none at all.
     pub labels: Vec<f64>,
 }
 
-/// Where a client's built-in observations of one round come from.
+/// Where in a client's built-in observations of one round a draw goes on.
 #[derive(Clone, Debug)]
-pub struct RowSource {
+pub struct BuiltInCursor {
     client: usize,
     stream: Stream,
     next: u64,
 }
 
-impl RowSource {
+impl BuiltInCursor {
     /// The draws of a client from its stream.
     pub fn new(streams: Streams, client: ClientId) -> Self {
-        RowSource { client: client.0 as usize, stream: streams.client(client.0), next: 0 }
+        BuiltInCursor { client: client.0 as usize, stream: streams.client(client.0), next: 0 }
     }
 
     /// Draws observations of a built-in population one by one.
-    pub fn draw(&mut self, base: &Base, response: &Shift, deployed: &[f64], count: usize) -> Rows {
+    pub fn draw(
+        &mut self,
+        base: &Base,
+        response: &Shift,
+        deployed: &[f64],
+        count: usize,
+    ) -> Observations {
         let shift = shift(response, self.client, deployed);
-        let mut rows = Rows::default();
+        let mut rows = Observations::default();
         match base {
             Base::Gaussian(base) => {
                 let ziggurat = normal::ziggurat();
@@ -183,11 +251,11 @@ impl RowSource {
     }
 }
 
-impl Rows {
+impl Observations {
     /// All rows that a client has in a table, as they react to `deployed`.
     pub fn everything(table: &Table, response: &Shift, client: usize, deployed: &[f64]) -> Self {
         let shift = shift(response, client, deployed);
-        let mut rows = Rows::default();
+        let mut rows = Observations::default();
         (0..table.block(client).1.len()).for_each(|row| rows.add(table, client, row, &shift));
         rows
     }
@@ -200,9 +268,9 @@ impl Rows {
     }
 
     /// Some of the rows, of `dim` features each.
-    pub fn part(&self, range: Range<usize>, dim: usize) -> Rows {
+    pub fn part(&self, range: Range<usize>, dim: usize) -> Observations {
         let labels = if self.labels.is_empty() { &[] } else { &self.labels[range.clone()] };
-        Rows {
+        Observations {
             features: self.features[range.start * dim..range.end * dim].to_vec(),
             labels: labels.to_vec(),
         }

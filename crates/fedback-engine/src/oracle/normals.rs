@@ -6,16 +6,16 @@ use fedback_core::normal;
 use fedback_core::simd::{LANES, Path};
 use fedback_core::stream::Stream;
 
-use super::clients::{BatchGradient, Blocks, Drawn, Local, Members, Source, Vectors};
+use super::group::{Blocks, Drawn, Local, Members, Oracle, Pool, Vectors};
 
 /// The mean of a normal batch, drawn as such.
-pub struct GaussianBatch<'a>(pub &'a Gaussian);
+pub struct NormalBatch<'a>(pub &'a Gaussian);
 
 /// A client's mean.
 #[derive(Clone, Copy, Default)]
 pub struct Mean<'a>(&'a [f64]);
 
-impl Source for Mean<'_> {
+impl Pool for Mean<'_> {
     type Draw = f64;
 
     #[inline(always)]
@@ -41,14 +41,22 @@ impl Source for Mean<'_> {
             lanes.advance(LANES as u64);
         }
     }
+
+    /// No noise: the expectation.
+    #[inline(always)]
+    fn everything(self, out: &mut Vec<f64>) -> usize {
+        out.clear();
+        out.resize(self.0.len(), 0.0);
+        usize::MAX
+    }
 }
 
-impl<'a> BatchGradient for GaussianBatch<'a> {
+impl<'a> Oracle for NormalBatch<'a> {
     const SPECIAL: bool = false;
-    type Source = Mean<'a>;
+    type Pool = Mean<'a>;
 
     #[inline(always)]
-    fn source(&self, client: usize) -> Mean<'a> {
+    fn pool(&self, client: usize) -> Mean<'a> {
         Mean(self.0.mean(client))
     }
 
@@ -64,7 +72,7 @@ impl<'a> BatchGradient for GaussianBatch<'a> {
         let vectors = members.each(&local.theta).zip(members.each(&local.shift));
         let vectors = vectors.zip(members.each_mut(&mut local.gradient));
         for (member, (mean, ((theta, shift), gradient))) in
-            members.sources.iter().zip(vectors).enumerate()
+            members.pools.iter().zip(vectors).enumerate()
         {
             let (theta, shift) = (theta.as_flattened(), shift.as_flattened());
             let (gradient, xi) = (gradient.as_flattened_mut(), drawn.of(member));
@@ -73,5 +81,20 @@ impl<'a> BatchGradient for GaussianBatch<'a> {
                 gradient[j] = theta[j] - z;
             }
         }
+    }
+
+    /// The expectation given the batch's mean: how far observations are from it is not drawn.
+    #[inline(always)]
+    fn loss<B: Blocks>(
+        &self,
+        path: impl Path,
+        members: &Members<'_, Mean<'a>, B>,
+        drawn: Drawn<'_, f64>,
+        local: &mut Local,
+    ) -> f64 {
+        let within = self.0.noise * self.0.noise * (1.0 - 1.0 / members.batch as f64);
+        self.gradients(path, members, drawn, local);
+        let away = &local.gradient.as_flattened()[..members.dim];
+        0.5 * away.iter().map(|away| away * away + within).sum::<f64>()
     }
 }

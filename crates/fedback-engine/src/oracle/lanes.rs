@@ -1,63 +1,76 @@
 //! Normal data whose coordinates do not mix: one scalar recursion for every coordinate of every
 //! client of every repetition, each in a lane of its own.
 
+use std::ops::Range;
+
 use fedback_core::base::Gaussian;
 use fedback_core::federation::{ClientId, Federation, range_of};
 use fedback_core::lanes::StreamLanes;
 use fedback_core::normal;
-use fedback_core::protocol::Deploy;
+use fedback_core::protocol::{Batch, Deploy};
 use fedback_core::simd::{self, Kernel, LANES, Lanes, Path};
 use fedback_core::stream::{Key, Purpose, Seed, Streams};
 
-use super::objective_scale;
-use crate::algorithm::{Order, Task};
+use crate::rule::{Coordinate, Rule, StepSizes};
+use crate::work::{Order, Task};
 
-/// Works through all lanes, a block at a time.
-pub fn work(
+/// Works through all lanes, a block at a time. `kept` is what clients kept, where the rule keeps
+/// something.
+pub fn work<R: Rule>(
     federation: &Federation,
     base: &Gaussian,
     order: &Order<'_>,
     tasks: &[Task<'_>],
-    deltas: &mut [f64],
-    block: &mut Block,
+    (deltas, kept): (&mut [f64], &[f64]),
+    rule: R,
+    block: &mut LaneBlock,
 ) {
-    let rule = Rule {
+    let recursion = Recursion {
         step_sizes: order.step_sizes,
-        noise: base.noise / (order.batch as f64).sqrt(),
+        // The expectation has no noise.
+        noise: base.noise / order.protocol.batch.size().sqrt(),
+        drawn: order.protocol.batch != Batch::All,
         // Deployed once a round, the reaction to the broadcast θ is a constant.
-        constant_reaction: f64::from(u8::from(order.deploy == Deploy::Round)),
+        constant_reaction: f64::from(u8::from(order.protocol.deploy == Deploy::Round)),
         dim: base.dim as u64,
+        rule,
     };
-    let source = Source { federation, base, order };
-    let mut deltas = deltas.chunks_mut(BLOCK);
+    let filling = Filling { federation, base, order };
+    let (mut deltas, mut kept) = (deltas.chunks_mut(BLOCK), kept);
     let mut filled = 0;
     for task in tasks {
-        let mut place = Place { clients: task.clients, coordinate: 0 };
-        while !place.clients.is_empty() {
+        let mut rest = Rest { clients: task.clients, coordinate: 0 };
+        while !rest.clients.is_empty() {
+            let first = filled;
             filled = match base.dim {
-                1 => block.fill_clients(filled, &source, task, &mut place),
-                _ => block.fill_coordinates(filled, &source, task, &mut place),
+                1 => block.fill_clients(filled, &filling, task, &mut rest),
+                _ => block.fill_coordinates(filled, &filling, task, &mut rest),
             };
+            if R::READS {
+                kept = block.control(rule, first..filled, &task.broadcast[base.dim..], kept);
+            }
             if filled == BLOCK {
-                simd::run(Recursions { block, rule, deltas: deltas.next().unwrap_or_default() });
+                let deltas = deltas.next().unwrap_or_default();
+                simd::run(Recursions { block, recursion, deltas });
                 filled = 0;
             }
         }
     }
     if filled > 0 {
-        simd::run(Recursions { block, rule, deltas: deltas.next().unwrap_or_default() });
+        let deltas = deltas.next().unwrap_or_default();
+        simd::run(Recursions { block, recursion, deltas });
     }
 }
 
 /// What lanes are filled from.
-struct Source<'a> {
+struct Filling<'a> {
     federation: &'a Federation,
     base: &'a Gaussian,
     order: &'a Order<'a>,
 }
 
 /// What of a task is not in lanes yet: clients, and where in the first of them to go on.
-struct Place<'a> {
+struct Rest<'a> {
     clients: &'a [ClientId],
     coordinate: usize,
 }
@@ -69,12 +82,14 @@ const STEPS: usize = 8;
 
 /// What each recursion starts from, one in every lane.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub struct LaneBlock {
     key: [Key; BLOCK],
     coordinate: [u64; BLOCK],
     sensitivity: [f64; BLOCK],
     mean: [f64; BLOCK],
     theta: [f64; BLOCK],
+    /// What rules make of what was sent and kept.
+    control: [f64; BLOCK],
     scale: [f64; BLOCK],
     local: [f64; BLOCK],
     /// Of every vector of lanes the variates of some steps, and which were not decided.
@@ -83,17 +98,18 @@ pub struct Block {
     words: [Lanes<u64>; STEPS * BLOCK / LANES],
 }
 
-impl Default for Block {
+impl Default for LaneBlock {
     fn default() -> Self {
         let zeros = [0.0; BLOCK];
         // Idle lanes draw too: from a stream like any other, which is seldom in the tail.
         let streams = Streams::new(Seed(0), 0, 0, Purpose::Data);
-        Block {
+        LaneBlock {
             key: [streams.key(0); BLOCK],
             coordinate: [0; BLOCK],
             sensitivity: zeros,
             mean: zeros,
             theta: zeros,
+            control: zeros,
             scale: zeros,
             local: zeros,
             normals: [[0.0; LANES]; STEPS * BLOCK / LANES],
@@ -103,39 +119,40 @@ impl Default for Block {
     }
 }
 
-impl Block {
+impl LaneBlock {
     /// Fills lanes from `filled` on with clients, which have one coordinate each; returns where
     /// the filling ended.
+    #[inline(always)]
     fn fill_clients(
         &mut self,
         filled: usize,
-        source: &Source<'_>,
+        filling: &Filling<'_>,
         task: &Task<'_>,
-        place: &mut Place<'_>,
+        rest: &mut Rest<'_>,
     ) -> usize {
-        let count = place.clients.len().min(BLOCK - filled);
-        let (clients, later) = place.clients.split_at(count);
-        place.clients = later;
+        let count = rest.clients.len().min(BLOCK - filled);
+        let (clients, later) = rest.clients.split_at(count);
+        rest.clients = later;
         let lanes = filled..filled + count;
         for (key, client) in self.key[lanes.clone()].iter_mut().zip(clients) {
             *key = task.streams.key(client.0);
         }
         let mean = &mut self.mean[lanes.clone()];
         match range_of(clients) {
-            Some(range) => mean.copy_from_slice(&source.base.mean[range]),
+            Some(range) => mean.copy_from_slice(&filling.base.mean[range]),
             None => mean.iter_mut().zip(clients).for_each(|(mean, client)| {
-                *mean = source.base.mean[client.0 as usize];
+                *mean = filling.base.mean[client.0 as usize];
             }),
         }
-        let response = &source.federation.response;
+        let response = &filling.federation.response();
         response.diagonal_of(clients, 0, &mut self.sensitivity[lanes.clone()]);
         self.coordinate[lanes.clone()].fill(0);
-        self.theta[lanes.clone()].fill(task.theta[0]);
-        match source.order.scale_objectives {
+        self.theta[lanes.clone()].fill(task.broadcast[0]);
+        match filling.order.protocol.scale_objectives {
             false => self.scale[lanes.clone()].fill(1.0),
             true => {
                 self.scale[lanes.clone()].iter_mut().zip(clients).for_each(|(scale, &client)| {
-                    *scale = objective_scale(source.federation, source.order, client);
+                    *scale = filling.order.objective_scale(filling.federation.weights(), client);
                 })
             }
         }
@@ -144,30 +161,32 @@ impl Block {
 
     /// Fills lanes from `filled` on with coordinates of one client; returns where the filling
     /// ended.
+    #[inline(always)]
     fn fill_coordinates(
         &mut self,
         filled: usize,
-        source: &Source<'_>,
+        filling: &Filling<'_>,
         task: &Task<'_>,
-        place: &mut Place<'_>,
+        rest: &mut Rest<'_>,
     ) -> usize {
-        let (client, theta) = (place.clients[0], task.theta);
-        let first = place.coordinate;
+        let (client, theta) = (rest.clients[0], &task.broadcast[..filling.base.dim]);
+        let first = rest.coordinate;
         let count = (theta.len() - first).min(BLOCK - filled);
         let lanes = filled..filled + count;
         for (coordinate, j) in self.coordinate[lanes.clone()].iter_mut().zip(first as u64..) {
             *coordinate = j;
         }
-        let response = &source.federation.response;
+        let response = &filling.federation.response();
         let index = client.0 as usize;
         response.diagonal_from(index, first, &mut self.sensitivity[lanes.clone()]);
         self.key[lanes.clone()].fill(task.streams.key(client.0));
-        self.mean[lanes.clone()].copy_from_slice(&source.base.mean(index)[first..][..count]);
+        self.mean[lanes.clone()].copy_from_slice(&filling.base.mean(index)[first..][..count]);
         self.theta[lanes.clone()].copy_from_slice(&theta[first..][..count]);
-        self.scale[lanes.clone()].fill(objective_scale(source.federation, source.order, client));
-        place.coordinate += count;
-        if place.coordinate == theta.len() {
-            *place = Place { clients: &place.clients[1..], coordinate: 0 };
+        self.scale[lanes.clone()]
+            .fill(filling.order.objective_scale(filling.federation.weights(), client));
+        rest.coordinate += count;
+        if rest.coordinate == theta.len() {
+            *rest = Rest { clients: &rest.clients[1..], coordinate: 0 };
         }
         lanes.end
     }
@@ -175,38 +194,47 @@ impl Block {
 
 /// What all lanes share.
 #[derive(Clone, Copy)]
-struct Rule<'a> {
+struct Recursion<'a, R> {
     step_sizes: &'a [f64],
     noise: f64,
+    /// Whether there is any noise to be drawn.
+    drawn: bool,
     constant_reaction: f64,
     dim: u64,
+    rule: R,
 }
 
-/// The recursions w ← w − η (pull·w − drive − noise·ξ) of a block: some steps' ξ of all lanes
-/// without a branch, then the few that need more than a word, then the steps.
-struct Recursions<'a> {
-    block: &'a mut Block,
-    rule: Rule<'a>,
+/// The steps of a block along gradients pull·w − drive − noise·ξ: some steps' ξ of all lanes without
+/// a branch, then the few that need more than a word, then the steps.
+struct Recursions<'a, R> {
+    block: &'a mut LaneBlock,
+    recursion: Recursion<'a, R>,
     deltas: &'a mut [f64],
 }
 
-impl Kernel for Recursions<'_> {
+impl<R: Rule> Kernel for Recursions<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run<P: Path>(self, path: P) {
-        let Recursions { block, rule, deltas } = self;
+        let Recursions { block, recursion, deltas } = self;
         let groups = deltas.len().div_ceil(LANES);
         block.local = block.theta;
-        for (chunk, step_sizes) in rule.step_sizes.chunks(STEPS).enumerate() {
-            let first = (chunk * STEPS) as u64 * rule.dim;
-            for group in 0..groups {
-                block.draw(&rule, group, first, step_sizes.len());
+        if !recursion.drawn {
+            block.normals.fill([0.0; LANES]);
+        }
+        for (chunk, step_sizes) in recursion.step_sizes.chunks(STEPS).enumerate() {
+            let (steps, dim) = (step_sizes.len(), recursion.dim);
+            if recursion.drawn {
+                let first = (chunk * STEPS) as u64 * dim;
+                for group in 0..groups {
+                    block.draw(dim, group, first, steps);
+                }
+                block.transform(path, groups * steps);
+                block.settle(dim, first, groups * steps, steps);
             }
-            block.transform(path, groups * step_sizes.len());
-            block.settle(&rule, first, groups * step_sizes.len(), step_sizes.len());
             for group in 0..groups {
-                block.step(&rule, group, step_sizes);
+                block.step(&recursion, group, step_sizes);
             }
         }
         for ((delta, local), theta) in deltas.iter_mut().zip(&block.local).zip(&block.theta) {
@@ -215,15 +243,38 @@ impl Kernel for Recursions<'_> {
     }
 }
 
-impl Block {
+impl LaneBlock {
+    /// What a rule makes of what was sent to the clients of some lanes and what they kept; returns
+    /// what those after them kept.
+    fn control<'k, R: Rule>(
+        &mut self,
+        rule: R,
+        lanes: Range<usize>,
+        sent: &[f64],
+        kept: &'k [f64],
+    ) -> &'k [f64] {
+        let (own, others) = kept.split_at(lanes.len().min(kept.len()));
+        if let [sent] = sent {
+            for (control, kept) in self.control[lanes].iter_mut().zip(own) {
+                *control = rule.control(*sent, *kept);
+            }
+            return others;
+        }
+        let coordinates = &self.coordinate[lanes.clone()];
+        for ((control, j), kept) in self.control[lanes].iter_mut().zip(coordinates).zip(own) {
+            *control = rule.control(sent[*j as usize], *kept);
+        }
+        others
+    }
+
     /// The words of one vector of lanes.
     #[inline(always)]
-    fn draw(&mut self, rule: &Rule<'_>, group: usize, first: u64, steps: usize) {
+    fn draw(&mut self, dim: u64, group: usize, first: u64, steps: usize) {
         let mut streams = StreamLanes::new(lanes(&self.key, group), lanes(&self.coordinate, group));
         streams.advance(first);
         for words in &mut self.words[group * steps..][..steps] {
             *words = streams.words();
-            streams.advance(rule.dim);
+            streams.advance(dim);
         }
     }
 
@@ -239,7 +290,7 @@ impl Block {
 
     /// Draws anew what one word did not decide: one in 250.
     #[inline(never)]
-    fn settle(&mut self, rule: &Rule<'_>, first: u64, drawn: usize, steps: usize) {
+    fn settle(&mut self, dim: u64, first: u64, drawn: usize, steps: usize) {
         let eights = drawn.div_ceil(8);
         self.rejected[drawn..8 * eights].fill(0);
         for (eight, bits) in self.rejected.as_chunks::<8>().0[..eights].iter().enumerate() {
@@ -249,28 +300,33 @@ impl Block {
                 bits &= bits - 1;
                 let (place, l) = (8 * eight + bit / LANES, bit % LANES);
                 let lane = place / steps * LANES + l;
-                let n = self.coordinate[lane] + first + (place % steps) as u64 * rule.dim;
+                let n = self.coordinate[lane] + first + (place % steps) as u64 * dim;
                 self.normals[place][l] = self.key[lane].stream().normal(normal::ziggurat(), n);
             }
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, rule: &Rule<'_>, group: usize, step_sizes: &[f64]) {
+    fn step<R: Rule>(&mut self, of: &Recursion<'_, R>, group: usize, step_sizes: &[f64]) {
         let (scale, sensitivity) = (lanes(&self.scale, group), lanes(&self.sensitivity, group));
         let (mean, theta) = (lanes(&self.mean, group), lanes(&self.theta, group));
+        let control = lanes(&self.control, group);
         let (mut pull, mut drive, mut noise) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
         for l in 0..LANES {
-            let reaction = rule.constant_reaction * sensitivity[l];
+            let reaction = of.constant_reaction * sensitivity[l];
             pull[l] = scale[l] * (1.0 - (sensitivity[l] - reaction));
             drive[l] = scale[l] * (mean[l] + reaction * theta[l]);
-            noise[l] = scale[l] * rule.noise;
+            noise[l] = scale[l] * of.noise;
         }
         let mut w = *lanes(&self.local, group);
         let normals = &self.normals[group * step_sizes.len()..];
-        for (size, xi) in step_sizes.iter().zip(normals) {
+        for (&size, xi) in step_sizes.iter().zip(normals) {
+            // Gradients are scaled already.
+            let size = StepSizes { plain: size, gradient: size };
             for l in 0..LANES {
-                w[l] -= size * (pull[l] * w[l] - drive[l] - noise[l] * xi[l]);
+                let gradient = pull[l] * w[l] - drive[l] - noise[l] * xi[l];
+                let at = Coordinate { w: w[l], theta: theta[l], control: control[l] };
+                w[l] = of.rule.step(at, gradient, size);
             }
         }
         self.local.as_chunks_mut::<LANES>().0[group] = w;

@@ -1,23 +1,33 @@
-//! What a client does with an order. One file an algorithm.
-
-mod p_fedavg;
-pub mod plain;
+//! What a client does with an order: the interface between those who ask and those who work.
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Deploy, Protocol, Round};
+use fedback_core::protocol::{Protocol, Round, Step};
 use fedback_core::stream::Streams;
+
+use crate::oracle;
 
 /// What the server asks of the clients in one round, the same for all repetitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
+    /// The algorithm.
+    pub protocol: &'a Protocol,
     /// η_t of every local step of the round.
     pub step_sizes: &'a [f64],
-    /// Observations a local step.
-    pub batch: usize,
-    /// Which θ the populations react to.
-    pub deploy: Deploy,
-    /// Multiply gradients by N·p_i.
-    pub scale_objectives: bool,
+}
+
+impl Order<'_> {
+    /// Σ η_t over the round.
+    pub fn total_step(&self) -> f64 {
+        self.step_sizes.iter().sum()
+    }
+
+    /// What a client's gradients are multiplied with.
+    pub fn objective_scale(&self, weights: &[f64], client: ClientId) -> f64 {
+        match self.protocol.scale_objectives {
+            true => weights.len() as f64 * weights[client.0 as usize],
+            false => 1.0,
+        }
+    }
 }
 
 /// Whose work is wanted in one repetition.
@@ -26,8 +36,8 @@ pub struct Task<'a> {
     /// The clients' observations: the streams of this seed, repetition and round for
     /// [`Purpose::Data`](fedback_core::stream::Purpose::Data).
     pub streams: Streams,
-    /// The model as broadcast.
-    pub theta: &'a [f64],
+    /// The model as broadcast, and what is sent with it.
+    pub broadcast: &'a [f64],
     /// Who works.
     pub clients: &'a [ClientId],
 }
@@ -35,8 +45,8 @@ pub struct Task<'a> {
 /// Room for a worker's intermediate vectors, kept from round to round.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
-    vectors: p_fedavg::clients::Vectors,
-    block: p_fedavg::gaussian::Block,
+    pub(crate) vectors: oracle::Vectors,
+    pub(crate) lanes: oracle::LaneBlock,
 }
 
 /// Why clients could not work.
@@ -53,18 +63,32 @@ pub struct WorkError {
 ///
 /// One call serves the clients of several repetitions, so that an implementation is free to put
 /// repetitions, clients, coordinates or draws into SIMD lanes. The work of a client is a pure
-/// function of the order, the streams, θ and its id.
+/// function of the order, the streams, what was broadcast, what the client kept and its id.
 pub trait Work: Sync {
     /// Coordinates of θ.
     fn dim(&self) -> usize;
 
     /// Writes the update (local θ after the round − θ broadcast) of every task's clients to
-    /// `deltas`, one after the other.
+    /// `deltas`, one after the other. `kept` has what each of them kept, one after the other, and
+    /// takes what each keeps now; it is empty where the rule keeps nothing.
     fn work(
         &self,
         order: &Order<'_>,
         tasks: &[Task<'_>],
         deltas: &mut [f64],
+        kept: &mut [f64],
+        scratch: &mut Scratch,
+    ) -> Result<(), WorkError>;
+
+    /// Writes the mean loss at `theta` over a fresh batch of every client of a task, whose population
+    /// reacts to the model that was broadcast; penalty included. Asks for losses where [`Work::work`]
+    /// asks for gradients, and draws the same observations as its first step.
+    fn losses(
+        &self,
+        order: &Order<'_>,
+        task: &Task<'_>,
+        theta: &[f64],
+        out: &mut [f64],
         scratch: &mut Scratch,
     ) -> Result<(), WorkError>;
 }
@@ -73,8 +97,6 @@ pub trait Work: Sync {
 pub fn step_sizes(protocol: &Protocol, round: Round, out: &mut Vec<f64>) {
     let first = protocol.first_step(round).0;
     out.clear();
-    out.extend(
-        (first..first + protocol.local_steps as u64)
-            .map(|t| protocol.step_size.at(fedback_core::protocol::Step(t))),
-    );
+    let steps = first..first + protocol.local_steps as u64;
+    out.extend(steps.map(|t| protocol.step_size.at(Step(t))));
 }

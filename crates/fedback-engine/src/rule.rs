@@ -1,0 +1,93 @@
+//! Local rules: what a client makes of a gradient. One file a rule.
+//!
+//! A rule is about one coordinate at a time, so that the same three lines serve every kernel: lanes
+//! of normal data, groups of clients over rows, the plain loop over functions. It is chosen once a
+//! block of clients ([`with_rule`]) and compiled into the kernels; no call is virtual.
+
+mod descent;
+mod proximal;
+mod scaffold;
+
+use fedback_core::protocol::LocalRule;
+use fedback_core::simd::Number;
+
+pub use descent::Descent;
+pub use proximal::Proximal;
+pub use scaffold::Scaffold;
+
+/// A coordinate of a client in the middle of its round, or several in a register.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinate<N> {
+    /// The local model.
+    pub w: N,
+    /// The model as broadcast.
+    pub theta: N,
+    /// What [`Rule::control`] made of what was sent and kept.
+    pub control: N,
+}
+
+/// The size of a local step.
+#[derive(Clone, Copy, Debug)]
+pub struct StepSizes<N> {
+    /// η.
+    pub plain: N,
+    /// What the gradient is multiplied with: η, times N·p_i where objectives are scaled and the
+    /// gradient is not yet.
+    pub gradient: N,
+}
+
+/// What a client makes of a gradient, one coordinate at a time.
+pub trait Rule: Copy + Send + Sync {
+    /// Whether the rule reads more than the local model and the gradient.
+    const READS: bool;
+
+    /// The local model after a step along a gradient.
+    fn step<N: Number>(self, at: Coordinate<N>, gradient: N, size: StepSizes<N>) -> N;
+
+    /// What enters all steps of a round, of what the server sent and what the client kept.
+    #[inline(always)]
+    fn control(self, _sent: f64, _kept: f64) -> f64 {
+        0.0
+    }
+
+    /// What the client keeps after a round that moved its model by `delta` in steps of `total`
+    /// size. Asked only of rules that keep something ([`LocalRule::keeps`]).
+    #[inline(always)]
+    fn keep(self, _control: f64, _delta: f64, _total: f64) -> f64 {
+        0.0
+    }
+}
+
+/// Something to be done with a rule once it is known which.
+pub trait WithRule {
+    /// What comes of it.
+    type Output;
+    /// Does it.
+    fn with<R: Rule>(self, rule: R) -> Self::Output;
+}
+
+/// The rule that a description stands for. The only match on local rules in the engine.
+pub fn with_rule<W: WithRule>(rule: LocalRule, work: W) -> W::Output {
+    match rule {
+        LocalRule::Descent => work.with(Descent),
+        LocalRule::Proximal { proximal } => work.with(Proximal(proximal)),
+        LocalRule::Scaffold => work.with(Scaffold),
+    }
+}
+
+/// What clients keep after a round, written over what they kept before it; `sent` is what the server
+/// sent to them, and all vectors have its length.
+pub(crate) fn keep<R: Rule>(rule: R, sent: &[f64], kept: &mut [f64], deltas: &[f64], total: f64) {
+    if let [sent] = sent {
+        for (kept, delta) in kept.iter_mut().zip(deltas) {
+            *kept = rule.keep(rule.control(*sent, *kept), *delta, total);
+        }
+        return;
+    }
+    let dim = sent.len().max(1);
+    for (kept, delta) in kept.chunks_exact_mut(dim).zip(deltas.chunks_exact(dim)) {
+        for ((kept, sent), delta) in kept.iter_mut().zip(sent).zip(delta) {
+            *kept = rule.keep(rule.control(*sent, *kept), *delta, total);
+        }
+    }
+}
