@@ -74,6 +74,14 @@ impl Number for f64 {
 #[derive(Clone, Copy)]
 pub struct Fours<P: Path>(pub P, pub P::Four);
 
+impl<P: Path> Fours<P> {
+    /// Four numbers from memory.
+    #[inline(always)]
+    pub fn load(path: P, from: &[f64; 4]) -> Self {
+        Fours(path, path.load(from))
+    }
+}
+
 impl<P: Path> Number for Fours<P> {
     #[inline(always)]
     fn like(self, number: f64) -> Self {

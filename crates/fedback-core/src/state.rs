@@ -44,6 +44,7 @@ impl Layout {
 
     /// Numbers at the beginning of the server's block that every client gets: θ, and what is sent
     /// with it.
+    #[inline]
     pub fn broadcast(&self) -> usize {
         self.dim + self.sent
     }
@@ -89,8 +90,15 @@ impl Repetition {
     }
 
     /// What is where.
+    #[inline]
     pub fn layout(&self) -> Layout {
         self.layout
+    }
+
+    /// Coordinates of θ.
+    #[inline]
+    pub fn dim(&self) -> usize {
+        self.layout.dim
     }
 
     /// The server's model.

@@ -43,6 +43,7 @@ pub struct Folding {
 
 /// A repetition takes in what a cohort has done in the round that follows `round`, or stays what it
 /// was and has failed, where that is not finite.
+#[inline(always)]
 pub fn fold(
     protocol: &Protocol,
     weights: &[f64],
@@ -54,7 +55,8 @@ pub fn fold(
     if done.cohort.members.is_empty() {
         return;
     }
-    folding.before.clone_from(&repetition.server);
+    folding.before.clear();
+    folding.before.extend_from_slice(&repetition.server);
     folding.combine(protocol, repetition, done);
     if protocol.local.keeps() {
         folding.follow(protocol, weights, repetition, done);
@@ -72,25 +74,33 @@ pub fn fold(
 
 impl Folding {
     /// θ and what the server keeps to itself take in the combined work.
+    #[inline(always)]
     fn combine(&mut self, protocol: &Protocol, repetition: &mut Repetition, done: Done<'_>) {
-        let layout = repetition.layout();
-        let (broadcast, own) = repetition.server.split_at_mut(layout.broadcast());
-        let theta = &mut broadcast[..layout.dim];
         let coefficients = done.cohort.coefficients.as_slice();
-        let total = || coefficients.iter().sum::<f64>();
-        if protocol.server == ServerRule::Average {
+        let dim = repetition.dim();
+        if let ServerRule::Average = protocol.server {
+            let theta = &mut repetition.server[..dim];
             if protocol.aggregate == Aggregate::Iterates {
-                let total = total();
+                let total = coefficients.iter().sum::<f64>();
                 theta.iter_mut().for_each(|t| *t *= total);
             }
             return self.add(theta, coefficients, done.deltas);
         }
+        self.optimise(protocol, repetition, done);
+    }
+
+    /// The same by a server that makes more of it than an average.
+    fn optimise(&mut self, protocol: &Protocol, repetition: &mut Repetition, done: Done<'_>) {
+        let (layout, dim) = (repetition.layout(), repetition.dim());
+        let coefficients = done.cohort.coefficients.as_slice();
+        let (broadcast, own) = repetition.server.split_at_mut(layout.broadcast());
+        let theta = &mut broadcast[..dim];
         let mut delta = std::mem::take(&mut self.delta);
         delta.clear();
         match protocol.aggregate {
-            Aggregate::Deltas => delta.resize(layout.dim, 0.0),
+            Aggregate::Deltas => delta.resize(dim, 0.0),
             Aggregate::Iterates => {
-                let more = total() - 1.0;
+                let more = coefficients.iter().sum::<f64>() - 1.0;
                 delta.extend(theta.iter().map(|t| more * t));
             }
         }
@@ -104,7 +114,7 @@ impl Folding {
                 }
             }
             ServerRule::Adam { rate, beta1, beta2, tau } => {
-                let (first, second) = own.split_at_mut(layout.dim);
+                let (first, second) = own.split_at_mut(dim);
                 let moments = first.iter_mut().zip(second);
                 for ((theta, (m, v)), delta) in theta.iter_mut().zip(moments).zip(&delta) {
                     *m = beta1 * *m + (1.0 - beta1) * delta;

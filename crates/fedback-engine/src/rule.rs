@@ -67,6 +67,7 @@ pub trait WithRule {
 }
 
 /// The rule that a description stands for. The only match on local rules in the engine.
+#[inline]
 pub fn with_rule<W: WithRule>(rule: LocalRule, work: W) -> W::Output {
     match rule {
         LocalRule::Descent => work.with(Descent),

@@ -92,7 +92,7 @@ impl<W: Work> Backend for Simulation<'_, W> {
             work: self.work,
             protocol,
             sampler,
-            recorded: cohorts,
+            recorded: (!cohorts.is_empty()).then_some(&*cohorts),
             seed: *seed,
             split: self.groups.len() < rayon::current_num_threads(),
         };
@@ -117,7 +117,7 @@ struct Context<'a, W> {
     work: &'a W,
     protocol: &'a Protocol,
     sampler: &'a CohortSampler,
-    recorded: &'a RecordedCohorts,
+    recorded: Option<&'a RecordedCohorts>,
     seed: Seed,
     split: bool,
 }
@@ -141,13 +141,10 @@ impl<W: Work> Context<'_, W> {
             }
             members += cohort.members.len();
         }
-        let task = |place: usize| Task {
-            streams: streams[place].round(round.0),
-            broadcast: repetitions[place].broadcast(),
-            clients: &cohorts[place].members,
-        };
-        let mut tasks = [task(0); TOGETHER];
-        (1..repetitions.len()).for_each(|place| tasks[place] = task(place));
+        let mut tasks = [task(round, streams[0], &repetitions[0], &cohorts[0]); TOGETHER];
+        for place in 1..repetitions.len() {
+            tasks[place] = task(round, streams[place], &repetitions[place], &cohorts[place]);
+        }
         step_sizes(self.protocol, round, sizes);
         let order = Order { protocol: self.protocol, step_sizes: sizes };
         let (dim, each) = (self.work.dim(), repetitions[0].layout().kept);
@@ -218,7 +215,7 @@ impl<W: Work> Context<'_, W> {
 
     /// The cohort as it was recorded, or as it is drawn.
     fn choose(&self, repetition: &Repetition, round: Round, cohort: &mut Cohort) {
-        match self.recorded.of(repetition.number, round) {
+        match self.recorded.and_then(|recorded| recorded.of(repetition.number, round)) {
             Some(recorded) => recorded.copy_to(cohort),
             None => self.sampler.draw(self.seed, repetition.number, round, cohort),
         }
@@ -278,6 +275,21 @@ const SMALLEST_BLOCK: usize = 4096;
 
 /// Rows of a population that is used whole, as a guess.
 const ROWS: usize = 256;
+
+/// The work of a cohort in the round that follows `round`.
+#[inline(always)]
+fn task<'b>(
+    round: Round,
+    streams: Rounds,
+    repetition: &'b Repetition,
+    cohort: &'b Cohort,
+) -> Task<'b> {
+    Task {
+        streams: streams.round(round.0),
+        broadcast: repetition.broadcast(),
+        clients: &cohort.members,
+    }
+}
 
 /// Appends what some clients keep.
 fn gather(repetition: &Repetition, clients: &[ClientId], out: &mut Vec<f64>) {

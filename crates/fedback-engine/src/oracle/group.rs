@@ -321,13 +321,17 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
         let (dim, steps) = (federation.dim(), order.step_sizes.len());
         let blocks = self.blocks.count();
         let (drawn, local) = O::Pool::room(vectors);
+        let (whole, deploy) = (order.protocol.batch == Batch::All, order.protocol.deploy);
+        // Draws a step, and of a member in the round: whole vectors of lanes, of which what is too
+        // much is not used.
         let (mut count, mut batch, mut round) = (0, 0, 0);
         if let Batch::Sampled(size) = order.protocol.batch {
             (count, batch) = (O::Pool::draws(dim, size), size);
-            // Whole vectors of lanes are drawn; what is too much is not used.
             round = (count * steps).next_multiple_of(LANES);
             drawn.resize(round * self.size, Default::default());
         }
+        // All of a population is the same at every step.
+        let each = count;
         local.resize(federation, self.size, R::READS);
         let mut everyone =
             tasks.iter().flat_map(|task| task.clients.iter().map(move |client| (task, client)));
@@ -341,7 +345,7 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
                 clients[size] = index;
                 scales[size] = order.objective_scale(federation.weights(), client);
                 pools[size] = self.oracle.pool(index);
-                if order.protocol.batch == Batch::All {
+                if whole {
                     batch = pools[size].everything(drawn);
                     (count, round) = (drawn.len(), drawn.len());
                 } else {
@@ -369,12 +373,12 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
                 place += 1;
             }
             let members = Members { pools: &pools[..size], batch, dim, blocks: self.blocks };
+            let all = drawn.as_slice();
             for (step, &step_size) in order.step_sizes.iter().enumerate() {
-                if step == 0 || order.protocol.deploy == Deploy::Step {
+                if step == 0 || deploy == Deploy::Step {
                     react(path, federation, &members, &clients[..size], local);
                 }
-                let first = if order.protocol.batch == Batch::All { 0 } else { step * count };
-                let drawn = Drawn { all: drawn, round, first, count };
+                let drawn = Drawn { all, round, first: step * each, count };
                 self.oracle.gradients(path, &members, drawn, local);
                 local.step(path, &members, rule, step_size, &scales);
             }
@@ -427,22 +431,24 @@ impl Local {
         let blocks = members.blocks.count();
         let (ridge, mask) = (&self.ridge[..blocks], &self.mask[..blocks]);
         let vectors = members.each_mut(&mut self.theta).zip(members.each(&self.gradient));
-        for (member, ((theta, gradient), scale)) in
-            vectors.zip(scales).take(members.pools.len()).enumerate()
-        {
-            let all = |number: f64| Fours(path, path.splat(number));
-            let size = StepSizes { plain: all(step_size), gradient: all(step_size * scale) };
-            let read = if R::READS { member * blocks..(member + 1) * blocks } else { 0..0 };
-            let (anchor, control) = (&self.anchor[read.clone()], &self.control[read]);
+        let vectors = vectors.zip(scales).take(members.pools.len());
+        let (mut anchors, mut controls) = (members.each(&self.anchor), members.each(&self.control));
+        for ((theta, gradient), scale) in vectors {
+            let size = StepSizes {
+                plain: Fours(path, path.splat(step_size)),
+                gradient: Fours(path, path.splat(step_size * scale)),
+            };
+            // Empty where the rule does not read them.
+            let anchor = anchors.next().unwrap_or_default();
+            let control = controls.next().unwrap_or_default();
             for j in 0..blocks {
-                let four = |block: &Block| Fours(path, path.load(block));
-                let w = four(&theta[j]);
-                let (theta_j, control_j) = match R::READS {
-                    true => (four(&anchor[j]), four(&control[j])),
-                    false => (w, w),
-                };
-                let slope = four(&gradient[j]) + four(&ridge[j]) * w;
-                let at = Coordinate { w, theta: theta_j, control: control_j };
+                let w = Fours::load(path, &theta[j]);
+                let mut at = Coordinate { w, theta: w, control: w };
+                if R::READS {
+                    at.theta = Fours::load(path, &anchor[j]);
+                    at.control = Fours::load(path, &control[j]);
+                }
+                let slope = Fours::load(path, &gradient[j]) + Fours::load(path, &ridge[j]) * w;
                 let moved = rule.step(at, slope, size);
                 path.store(path.mask(moved.1, &mask[j]), &mut theta[j]);
             }
