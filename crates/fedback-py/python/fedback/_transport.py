@@ -16,9 +16,9 @@ class Order:
 
     Pair j is the work of client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a
     row of ``thetas``, followed by what is sent with it (SCAFFOLD's c). ``kept`` has a row a pair:
-    what the client keeps from its last round, empty where the algorithm keeps nothing. ``round`` and ``seed`` are the key of the clients' streams; ``step`` is the
-    index of the round's first local step; ``again`` says that the same was asked before and did not
-    come.
+    what the client keeps from its last round, empty where the algorithm keeps nothing. ``round``
+    and ``seed`` are the key of the clients' streams; ``step`` is the index of the round's first
+    local step; ``again`` says that the same was asked before and did not come.
     """
 
     round: int

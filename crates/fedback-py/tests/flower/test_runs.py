@@ -75,19 +75,23 @@ class Cut(Exception):
     """The cable."""
 
 
-def test_a_run_that_was_cut_is_resumed_to_the_same_bits(place):
-    spec = place("long")
-    broken = grid(spec, "")
-    push = broken.push_messages
+def cut_off(grid, round):
+    """A grid that breaks when it is to carry the orders of a round."""
+    push = grid.push_messages
 
     def cut(messages):
-        if any(message.metadata.group_id == "1" for message in messages):
+        if any(message.metadata.group_id == str(round) for message in messages):
             raise Cut
         return push(messages)
 
-    broken.push_messages = cut
+    grid.push_messages = cut
+    return grid
+
+
+def test_a_run_that_was_cut_is_resumed_to_the_same_bits(place):
+    spec = place("long")
     with pytest.raises(Cut):
-        federate(broken, settings(spec))
+        federate(cut_off(grid(spec, ""), 1), settings(spec))
     store = spec.with_name("fedback.db")
     (interrupted,) = fedback.runs(store)
     assert interrupted["state"] == "interrupted" and interrupted["round"] == 1
@@ -102,17 +106,8 @@ def test_state_outlives_server_and_nodes(place, kind):
     they keep went with the server's state."""
     spec = place("long")
     set = f"rounds=6; {kind}; {WITH}"
-    broken = grid(spec, set)
-    push = broken.push_messages
-
-    def cut(messages):
-        if any(message.metadata.group_id == "3" for message in messages):
-            raise Cut
-        return push(messages)
-
-    broken.push_messages = cut
     with pytest.raises(Cut):
-        federate(broken, settings(spec, set))
+        federate(cut_off(grid(spec, set), 3), settings(spec, set))
     run = federate(grid(spec, set, nodes=3), settings(spec, set, resume=1))
     assert run.resumed_from == 3
     assert numbers(run.to_dict()) == in_memory(spec, set=values(overrides(set)))

@@ -354,8 +354,9 @@ def test_values_that_are_no_numbers_are_left_to_the_server(spec):
 def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
     class Broken:
         plan_hash, federation, dim = fedback.Site(spec).plan_hash, 5, fedback.Site(spec).dim
+        broadcast, kept = dim, 0
 
-        def work(self, *order):
+        def update(self, *order):
             raise ValueError("row 17 of the table: age 43")
 
     real = client_app.load
