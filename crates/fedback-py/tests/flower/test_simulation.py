@@ -6,6 +6,9 @@ from pathlib import Path
 from deployment import commands
 from results import in_memory, result
 
+import fedback
+from fedback.flower.settings import overrides, values
+
 ROOT = Path(__file__).parents[4]
 
 
@@ -14,6 +17,16 @@ def test_a_run_has_the_bits_of_the_one_in_memory(simulation, place, tmp_path):
     log = simulation.run("table", spec=spec, json=tmp_path / "result.json")
     assert "fedback: done" in log, log
     assert result(tmp_path / "result.json") == in_memory(spec)
+
+
+def test_clients_that_keep_something_have_the_same_bits(simulation, place, tmp_path):
+    """SCAFFOLD: what clients keep travels through Flower's own processes and back."""
+    spec = place("gaussian")
+    set = "rounds=4; algorithm.kind=scaffold; algorithm.cohort=2"
+    log = simulation.run("scaffold", spec=spec, set=set, json=tmp_path / "result.json")
+    assert "fedback: done" in log, log
+    assert result(tmp_path / "result.json") == in_memory(spec, set=values(overrides(set)))
+    assert fedback.replay(1, store=spec.with_name("fedback.db"))[1]
 
 
 def test_what_the_page_says_works(simulation, tmp_path):
