@@ -126,7 +126,8 @@ impl std::fmt::Display for Batch {
     }
 }
 
-/// What a client makes of a gradient, and what it keeps from one of its rounds to the next.
+/// What a client makes of a gradient, and what it keeps from one of its rounds to the next. Whatever
+/// the rule, small steps lead to the stable point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LocalRule {
     /// w ← w − η g.
@@ -289,9 +290,12 @@ impl Protocol {
                 return Err(Misfit::new("algorithm.cohort", why));
             }
         }
-        if let LocalRule::Proximal { proximal } = local {
-            let fits = proximal >= 0.0 && proximal.is_finite();
-            within("algorithm.proximal", "", proximal, "0 or more", fits)?;
+        match local {
+            LocalRule::Descent | LocalRule::Scaffold => {}
+            LocalRule::Proximal { proximal } => {
+                let fits = proximal >= 0.0 && proximal.is_finite();
+                within("algorithm.proximal", "", proximal, "0 or more", fits)?;
+            }
         }
         let part = "algorithm.server";
         let fraction = |what: &str, found: f64| {

@@ -1,4 +1,4 @@
-//! The only loop over rounds.
+//! The loop over the rounds of a run, whoever does its work.
 //!
 //! Repetitions advance together, in slices that end at a record or after a fraction of a second,
 //! whichever comes first; between slices the runner looks at the clock and at the stop flag. Where

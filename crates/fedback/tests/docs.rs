@@ -33,7 +33,7 @@ use page::{Page, pages, root};
 use shown::{matches_shown, shortened, tidy};
 
 /// Commands that cannot run here, each with the reason.
-const ELSEWHERE: [(&str, &str); 11] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("fedback data credit", "needs a network; tests/data.rs has the way from a file"),
     ("python3 -m pip download --no-deps whynot==0.12.0", "needs a network"),
     ("fedback data credit --from whynot-0.12.0-py3-none-any.whl", "needs the credit data"),
@@ -46,6 +46,8 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("./dev/test", "runs this test"),
     ("cargo test -p fedback --test docs", "is this test"),
     ("cargo test -p fedback --doc", "dev/test runs it"),
+    ("cargo test -p fedback-engine --test rules --test plain", "dev/test runs it"),
+    ("cargo test -p fedback --test docs every_", "is part of this test"),
     ("FEDBACK_RENEW=1 cargo test -p fedback --test docs", "changes the repository"),
     ("FEDBACK_RENEW_BITS=1 cargo test -p fedback --test bits", "changes the repository"),
 ];
