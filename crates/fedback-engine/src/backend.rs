@@ -138,16 +138,21 @@ impl Course {
         if !self.state.servers().all(f64::is_finite) {
             return Err(Misfit::new("algorithm.start", "found a number that is not finite").into());
         }
-        let first = matches!(self.protocol.scheme, Scheme::FirstArrivals { .. });
-        if first && !self.sampler.knows_arrivals() && self.cohorts.is_empty() {
-            return Err(Unsupported::new(
-                "algorithm.latency",
-                "is missing; in memory nobody knows who answers first: give the clients' latencies, \
-                 for example latency = { kind = \"exponential\", mean = 1.0 }",
-            )
-            .into());
-        }
-        Ok(())
+        let known = self.sampler.knows_arrivals() || !self.cohorts.is_empty();
+        Ok(check_arrivals(self.protocol.scheme, known)?)
+    }
+}
+
+/// Refuses first arrivals in memory where it is not known when clients answer.
+pub fn check_arrivals(scheme: Scheme, known: bool) -> Result<(), Unsupported> {
+    match scheme {
+        Scheme::FirstArrivals { .. } if !known => Err(Unsupported::new(
+            "algorithm.latency",
+            "is missing; in memory nobody knows who answers first: give the clients' latencies, \
+             for example latency = { kind = \"exponential\", mean = 1.0 }",
+        )),
+        Scheme::FirstArrivals { .. } | Scheme::Full => Ok(()),
+        Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => Ok(()),
     }
 }
 

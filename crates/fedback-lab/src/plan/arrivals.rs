@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fedback_core::arrivals::{self, Arrivals};
-use fedback_core::protocol::Scheme;
 use fedback_core::stream::{Purpose, Seed};
+use fedback_engine::backend::check_arrivals;
 use fedback_engine::cohort::CohortSampler;
 use fedback_theory::inclusion::inclusion;
 
@@ -38,14 +38,7 @@ impl Outline {
 
     /// Whether it can be run in memory: of first arrivals it must be known when clients answer.
     pub fn check_arrivals(&self) -> Result<(), Error> {
-        match self.protocol.scheme {
-            Scheme::FirstArrivals { .. } if self.arrivals.is_none() => Err(Error::input(
-                "algorithm.latency",
-                "is missing; in memory nobody knows who answers first: give the clients' latencies, \
-                 for example latency = { kind = \"exponential\", mean = 1.0 }",
-            )),
-            _ => Ok(()),
-        }
+        Ok(check_arrivals(self.protocol.scheme, self.arrivals.is_some())?)
     }
 }
 
