@@ -6,6 +6,7 @@
 //! With `FEDBACK_RENEW_BITS=1` in the environment the file is written anew: after a change of the random
 //! streams, say. `FEDBACK_BINARY` names another binary to run, such as one of an earlier commit.
 
+mod binary;
 mod hashing;
 #[path = "bits/specs.rs"]
 mod specs;
@@ -51,7 +52,7 @@ fn folder(cases: &[Case]) -> tempfile::TempDir {
 fn run(folder: &Path, case: &Case, threads: Option<&str>, path: Option<&str>) -> String {
     let spec = format!("{}.toml", case.name);
     let mut command =
-        hashing::command(folder, &["run", &spec, "--json", "--store", "none", "--quiet"]);
+        binary::command(folder, &["run", &spec, "--json", "--store", "none", "--quiet"]);
     command.args(threads.iter().flat_map(|threads| ["--threads", threads]));
     match path {
         Some(path) => command.env("FEDBACK_SIMD", path),
@@ -97,7 +98,7 @@ fn renew(cases: &[Case], found: &[String]) {
     for (case, hashes) in cases.iter().zip(found) {
         text += &format!("{},{hashes}\n", case.name);
     }
-    std::fs::write(hashing::beside(EXPECTED), text).unwrap();
+    std::fs::write(binary::beside(EXPECTED), text).unwrap();
 }
 
 #[test]

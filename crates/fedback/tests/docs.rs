@@ -33,7 +33,7 @@ use page::{Page, pages, root};
 use shown::{matches_shown, shortened, tidy};
 
 /// Commands that cannot run here, each with the reason.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("fedback data credit", "needs a network; tests/data.rs has the way from a file"),
     ("python3 -m pip download --no-deps whynot==0.12.0", "needs a network"),
     ("fedback data credit --from whynot-0.12.0-py3-none-any.whl", "needs the credit data"),
@@ -50,6 +50,7 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("cargo test -p fedback --test docs every_", "is part of this test"),
     ("FEDBACK_RENEW=1 cargo test -p fedback --test docs", "changes the repository"),
     ("FEDBACK_RENEW_BITS=1 cargo test -p fedback --test bits", "changes the repository"),
+    ("FEDBACK_RENEW_ANSWERS=1 cargo test -p fedback --test answers", "changes the repository"),
 ];
 
 /// Pages whose commands another test runs, and which.

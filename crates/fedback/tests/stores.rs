@@ -6,6 +6,7 @@
 //! the final models and of the curve of each, resumed to its end by the binary that had begun it,
 //! which are also those of a run that nobody disturbed.
 
+mod binary;
 mod hashing;
 
 use std::path::Path;
@@ -22,7 +23,7 @@ fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["interrupted.db", "people.csv"] {
         let copy = folder.path().join(name);
-        let bytes = std::fs::read(hashing::beside("stores").join(name)).unwrap();
+        let bytes = std::fs::read(binary::beside("stores").join(name)).unwrap();
         std::fs::write(copy, bytes).unwrap();
     }
     let store = rusqlite::Connection::open(folder.path().join("interrupted.db")).unwrap();
@@ -32,7 +33,7 @@ fn copied() -> tempfile::TempDir {
 }
 
 fn json(folder: &Path, args: &[&str]) -> Value {
-    let mut command = hashing::command(folder, args);
+    let mut command = binary::command(folder, args);
     let output = command.args(["--store", "interrupted.db", "--quiet"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{args:?}: {said}");

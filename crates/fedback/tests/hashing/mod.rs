@@ -1,23 +1,15 @@
-//! The command, the hashes of the numbers it prints, and the table of those that are expected.
+//! The hashes of the numbers that the command prints, and the table of those that are expected.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::binary::beside;
+
 /// What a record of a curve may hold, in the order in which it is hashed.
 const MEASUREMENTS: [&str; 6] =
     ["distance_sq", "risk", "consensus", "accuracy", "auc", "client_risk"];
-
-/// The command, or the binary that the variable `FEDBACK_BINARY` names.
-pub fn command(folder: &Path, args: &[&str]) -> Command {
-    let built = env!("CARGO_BIN_EXE_fedback").into();
-    let mut command = Command::new(std::env::var_os("FEDBACK_BINARY").unwrap_or(built));
-    command.args(args).current_dir(folder).env("XDG_CACHE_HOME", folder.join("no-cache"));
-    command
-}
 
 /// The hashes of what `run` or one of its relatives printed: of all final models, and of the curve.
 /// Of a sweep the points follow one another.
@@ -45,11 +37,6 @@ pub fn expected(file: &str) -> BTreeMap<String, Vec<String>> {
         (cells.next().unwrap(), cells.collect())
     };
     text.lines().skip(1).map(line).collect()
-}
-
-/// The path of a file in the folder of the tests.
-pub fn beside(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file)
 }
 
 /// Appends mean and sd of a measurement, or of one per client; nothing where it is switched off.
