@@ -4,16 +4,17 @@
 
 mod answer;
 mod question;
+mod rival;
 mod verify;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::protocol::{Aggregate, Scheme, Step, StepSize};
+use fedback_core::protocol::{Aggregate, Protocol, Scheme, Step, StepSize};
 use fedback_theory::bounds::Bound;
 use fedback_theory::constants::Constants;
-use fedback_theory::p_fedavg::PFedAvg;
-use fedback_theory::planner::{self, Found, Prices, Proposal, Task};
+use fedback_theory::planner::{self, Prices, Proposal, Task};
+use fedback_theory::round;
 use fedback_theory::stable::{Stability, stable_points};
 use toml::Value;
 
@@ -25,6 +26,7 @@ use crate::spec::{Count, Document, Positive, RoundKeys, SchemeName, StepSize as 
 
 pub use answer::scheme_label;
 pub use question::{Question, latency};
+pub use rival::Rival;
 pub use verify::Verified;
 
 /// The share of A that is planned for where moments are exact: room for the noise of a simulation.
@@ -59,6 +61,10 @@ pub struct Advice {
     pub start_distance_sq: Option<f64>,
     /// The cheapest way, or why there is none.
     pub best: Result<Proposal, Binding>,
+    /// The algorithm of the cheapest way.
+    pub rival: Rival,
+    /// The cheapest way of every algorithm that was asked for.
+    pub rivals: Vec<(Rival, Option<Proposal>)>,
     /// The cheapest way for each E and scheme that was looked at.
     pub alternatives: Vec<Proposal>,
     /// Whether the search ended before everything was looked at, because it took too long.
@@ -68,8 +74,6 @@ pub struct Advice {
     pub own: Option<Proposal>,
     /// Why the spec's own setting was not chosen although it is cheaper.
     pub own_excluded: Option<String>,
-    /// What would be best from the other side of the stable point.
-    pub mirrored: Option<Proposal>,
     /// What the paper's theorem says of the planned setting: printed, corrected.
     pub paper: Option<(Option<Cost>, Option<Cost>)>,
     /// √(C Q/R).
@@ -94,7 +98,7 @@ impl Advice {
         stop: &AtomicBool,
     ) -> Result<Self, Error> {
         refuse_first_arrivals(plan)?;
-        let protocol = plan.p_fedavg()?;
+        round::supported(&plan.protocol)?;
         let exact = plan.federation.is_affine();
         let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
         let target = safety * question.accuracy;
@@ -107,11 +111,12 @@ impl Advice {
                 reason: String::new(),
                 needed_steps: None,
             }),
+            rival: Rival::of(plan),
+            rivals: Vec::new(),
             alternatives: Vec::new(),
             search_cut: false,
             own: None,
             own_excluded: None,
-            mirrored: None,
             paper: None,
             noise_limited_local_steps: None,
             verified: None,
@@ -129,32 +134,48 @@ impl Advice {
             });
             return Ok(advice);
         };
-        let ready = advice.ready(plan, &protocol, point, margin)?;
+        let ready = advice.ready(plan, &plan.protocol, point, margin)?;
         advice.start_distance_sq = Some(square_distance(&plan.start, point));
-        let Found { best, alternatives, cut } =
-            planner::search(&ready.task, &ready.question, &mut |share| progress(0.6 * share));
-        advice.alternatives = alternatives;
-        advice.search_cut = cut;
-        advice.best = best.ok_or_else(|| binding(&ready, &advice.question));
+        let asked = advice.question.algorithms.clone();
+        let own = vec![Rival::of(plan)];
+        let rivals = if asked.is_empty() { own } else { asked };
+        let each = 1.0 / rivals.len() as f64;
+        let mut unproved = false;
+        for (place, rival) in rivals.into_iter().enumerate() {
+            let protocol = rival.protocol(&plan.protocol);
+            let task = Task { protocol: &protocol, ..ready.task };
+            let mut hear = |share: f64| progress(each * (place as f64 + share));
+            let found = planner::search(&task, &ready.question, &mut hear);
+            advice.rivals.push((rival, found.best));
+            advice.search_cut |= found.cut;
+            unproved |= found.unproved;
+            let least = advice.best.as_ref().map_or(f64::INFINITY, Proposal::total);
+            if let Some(best) = found.best.filter(|best| best.total() < least) {
+                (advice.best, advice.rival) = (Ok(best), rival);
+                advice.alternatives = found.alternatives;
+            } else if place == 0 {
+                advice.alternatives = found.alternatives;
+            }
+        }
+        if advice.best.is_err() {
+            advice.best = Err(match unproved {
+                true => unproved_binding(),
+                false => binding(&ready, &advice.question),
+            });
+        }
         let far = ready.question.budget.saturating_mul(10);
         advice.own = planner::own(&ready.task, target, &ready.question.prices, far);
-        let Ok(best) = advice.best else {
+        let Ok(best) = advice.best.clone() else {
             progress(1.0);
             return Ok(advice);
         };
         let cheaper = advice.own.filter(|own| own.total() < best.total() * (1.0 - 1e-9));
         advice.own_excluded = cheaper.map(|own| excluded(&ready, &own));
-        let mirror: Vec<f64> = plan.start.iter().zip(point).map(|(s, c)| 2.0 * c - s).collect();
-        let mirrored = Task { start: &mirror, ..ready.task };
-        let found =
-            planner::search(&mirrored, &ready.question, &mut |share| progress(0.6 + 0.4 * share));
-        advice.mirrored = found.best;
         progress(1.0);
         advice.noise_limited_local_steps =
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
-        let planned = planned(plan, &best, point)?;
-        let protocol = planned.p_fedavg()?;
-        advice.paper = Some(theorem(&planned, &protocol, &advice.question, &best));
+        let planned = planned(plan, &best, advice.rival, point);
+        advice.paper = theorem(&planned, &advice.question, &best);
         advice.verified = Some(verify::verify(&planned, best.watched, &advice, listener, stop)?);
         Ok(advice)
     }
@@ -162,7 +183,7 @@ impl Advice {
     fn ready<'a>(
         &self,
         plan: &'a Plan,
-        protocol: &'a PFedAvg,
+        protocol: &'a Protocol,
         point: &'a [f64],
         margin: f64,
     ) -> Result<Ready<'a>, Error> {
@@ -179,20 +200,36 @@ impl Advice {
             .ok_or_else(|| {
                 Error::input("--smoothness", "the smoothness L was not found; give it")
             })?;
-        let allowed = |name| self.question.schemes.contains(&name);
         let clients = federation.clients();
+        let cohort = self.question.most_clients.unwrap_or(clients);
+        let allowed = [
+            (SchemeName::Full, Scheme::Full),
+            (SchemeName::WithoutReplacement, Scheme::WithoutReplacement { cohort }),
+            (SchemeName::WithReplacement, Scheme::WithReplacement { cohort }),
+        ];
+        let allowed = allowed.into_iter().filter(|(name, _)| self.question.schemes.contains(name));
         let question = planner::Question {
             target: self.target,
             prices: self.question.prices,
             budget: self.question.budget,
             local_steps: self.question.local_steps.clone(),
-            full: allowed(SchemeName::Full),
-            with_replacement: allowed(SchemeName::WithReplacement),
-            without_replacement: allowed(SchemeName::WithoutReplacement),
-            largest_cohort: self.question.most_clients.unwrap_or(clients),
+            schemes: allowed.map(|(_, scheme)| scheme).collect(),
+            largest_cohort: cohort,
         };
         let task = Task { federation, protocol, start, stable_point: point, margin, smoothness };
         Ok(Ready { task, question })
+    }
+}
+
+/// Settings come close enough, but nothing says that they stay.
+fn unproved_binding() -> Binding {
+    Binding {
+        constraint: "accuracy",
+        reason:
+            "settings were found that come this close, but none that is certain to stay; a larger \
+                 accuracy, or other schemes, may do"
+                .into(),
+        needed_steps: None,
     }
 }
 
@@ -228,7 +265,8 @@ fn binding(ready: &Ready<'_>, question: &Question) -> Binding {
     let found = planner::search(&ready.task, &unhurried, &mut |_| ());
     let needed = found.best.map(|found| found.steps()).or_else(|| {
         // Steps that decay reach every accuracy in the end, unless θ itself is rescaled at random.
-        let (scheme, full) = (ready.task.protocol.scheme, ready.question.full);
+        let full = ready.question.schemes.contains(&Scheme::Full);
+        let scheme = ready.task.protocol.scheme;
         let arrives = full || ready.task.protocol.aggregate == Aggregate::Deltas;
         let scheme = if full { Scheme::Full } else { scheme };
         let law = planner::noise_limited_steps(&ready.task, scheme, ready.question.target);
@@ -272,9 +310,13 @@ fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
 }
 
 /// The plan with the proposed setting.
-fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
+fn planned(plan: &Plan, best: &Proposal, rival: Rival, point: &[f64]) -> Plan {
     let mut planned = plan.clone();
     let outline: &mut Outline = &mut planned;
+    if let Some(section) = rival.section(outline.spec.algorithm.rounds().clone()) {
+        outline.spec.algorithm = section;
+    }
+    outline.protocol = rival.protocol(&outline.protocol);
     let algorithm = outline.spec.algorithm.rounds_mut();
     rewrite(algorithm, best);
     outline.protocol.scheme = best.scheme;
@@ -283,7 +325,7 @@ fn planned(plan: &Plan, best: &Proposal, point: &[f64]) -> Result<Plan, Error> {
     outline.protocol.scale_objectives = algorithm.scale_objectives;
     outline.spec.rounds = Count(best.rounds);
     outline.stable_point = Some(point.to_vec());
-    Ok(planned)
+    planned
 }
 
 /// Writes a proposed setting into an algorithm's section.
@@ -318,27 +360,32 @@ pub fn scheme_and_cohort(scheme: Scheme) -> (SchemeName, Option<usize>) {
 /// What the paper's theorem says that the planned E, K and scheme cost, under its own step sizes.
 fn theorem(
     planned: &Plan,
-    protocol: &PFedAvg,
     question: &Question,
     best: &Proposal,
-) -> (Option<Cost>, Option<Cost>) {
+) -> Option<(Option<Cost>, Option<Cost>)> {
     let overrides = Overrides {
         accuracy: Some(question.accuracy),
         communication_cost: Some(best.communication),
         smoothness: question.smoothness,
         ..Overrides::default()
     };
-    let found = Guarantees::of(planned, protocol, &overrides);
+    let found = Guarantees::of_plan(planned, &overrides).ok()?;
     let cost = |bound: &Bound| found.cost(bound);
-    (cost(&found.bounds.printed), cost(&found.bounds.corrected))
+    Some((cost(&found.bounds.printed), cost(&found.bounds.corrected)))
 }
 
 /// The document with a proposed setting in place of its own, as a spec to be written to `directory`.
-pub fn planned_spec(document: &Document, best: &Proposal, directory: &Path) -> String {
+pub fn planned_spec(
+    document: &Document,
+    best: &Proposal,
+    rival: Rival,
+    directory: &Path,
+) -> String {
     document.rewritten(|table| {
         let (scheme, cohort) = scheme_and_cohort(best.scheme);
         table.insert("rounds".into(), (best.rounds as i64).into());
         if let Some(algorithm) = table.get_mut("algorithm").and_then(Value::as_table_mut) {
+            rival.write(algorithm);
             let name = Value::try_from(scheme).unwrap_or_else(|_| "full".into());
             algorithm.insert("scheme".into(), name);
             match cohort {
@@ -392,9 +439,11 @@ mod tests {
             watched: 1,
             communication: 0.0,
         };
-        let beside = planned_spec(&document, &best, Path::new("fitted"));
+        let average = fedback_core::protocol::ServerRule::Average;
+        let rival = Rival { local: fedback_core::protocol::LocalRule::Descent, server: average };
+        let beside = planned_spec(&document, &best, rival, Path::new("fitted"));
         assert!(beside.contains("\"base.csv\"") && beside.contains("\"resamples.csv\""));
-        let above = planned_spec(&document, &best, Path::new("."));
+        let above = planned_spec(&document, &best, rival, Path::new("."));
         assert!(above.contains("\"fitted/base.csv\""), "{above}");
         assert!(above.contains("\"fitted/resamples.csv\""), "{above}");
     }

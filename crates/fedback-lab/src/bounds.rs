@@ -1,14 +1,14 @@
 //! The paper's guarantees for a plan: constants, bounds, the law of large t.
 
 use crate::error::Error;
-use fedback_core::protocol::{Scheme, StepSize};
-use fedback_theory::asymptotic::{LargeTime, large_time};
+use fedback_core::protocol::{LocalRule, Protocol, Scheme, ServerRule, StepSize};
+use fedback_theory::asymptotic::{LargeTime, NoLaw, large_time};
 use fedback_theory::bounds::{Bound, Bounds, Value};
 use fedback_theory::constants::{Constant, Constants};
-use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable;
 use serde_json::{Map, Value as Json, json};
 
+use crate::check::words::algorithm;
 use crate::plan::Plan;
 use crate::spec::KeyError;
 
@@ -89,7 +89,8 @@ pub struct Cost {
 impl Guarantees {
     /// The guarantees of a plan; refused where the theorems are not about it.
     pub fn of_plan(plan: &Plan, overrides: &Overrides) -> Result<Self, Error> {
-        let protocol = plan.p_fedavg()?;
+        let protocol = &plan.protocol;
+        covered(protocol)?;
         match protocol.scheme {
             Scheme::FirstArrivals { .. } => Err(Error::input(
                 "algorithm.scheme",
@@ -97,13 +98,13 @@ impl Guarantees {
                  without-replacement: cohorts drawn by chance, not by speed",
             )),
             Scheme::Full | Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => {
-                Ok(Guarantees::of(plan, &protocol, overrides))
+                Ok(Guarantees::of(plan, protocol, overrides))
             }
         }
     }
 
     /// The guarantees of a plan under a protocol that the theorems are about.
-    pub fn of(plan: &Plan, protocol: &PFedAvg, overrides: &Overrides) -> Self {
+    pub fn of(plan: &Plan, protocol: &Protocol, overrides: &Overrides) -> Self {
         let federation = &plan.federation;
         let stable_point =
             plan.stable_point.clone().or_else(|| stable::stable_point(federation, &plan.start));
@@ -137,7 +138,7 @@ impl Guarantees {
                 Scheme::WithoutReplacement { .. } => "Theorem 3.3",
                 Scheme::FirstArrivals { .. } => "none",
             },
-            asymptotic: large_time(federation, protocol, point),
+            asymptotic: large_time(federation, protocol, point).map_err(|no| no_law(&no)),
             accuracy: overrides.accuracy.or(percent),
             communication_cost: overrides.communication_cost.unwrap_or(1.0),
             local_steps: protocol.local_steps as u64,
@@ -237,6 +238,50 @@ impl Guarantees {
                 "reason": self.asymptotic.as_ref().err(),
             },
         })
+    }
+}
+
+/// Refuses algorithms that the theorems are not about.
+fn covered(protocol: &Protocol) -> Result<(), Error> {
+    match (protocol.local, protocol.server) {
+        (LocalRule::Descent, ServerRule::Average) => Ok(()),
+        _ => Err(Error::input(
+            "algorithm.kind",
+            format!(
+                "found {}; the theorems are about \"p-fedavg\" (`exact`, `check` and `plan` know the \
+                 other kinds too)",
+                algorithm(protocol)
+            ),
+        )),
+    }
+}
+
+/// Why there is no law of large t, in words.
+fn no_law(why: &NoLaw) -> String {
+    match why {
+        NoLaw::NotAffine => {
+            "the law is computed for affine problems (the loss \"mean\") only".into()
+        }
+        NoLaw::NoStablePoint => "there is no stable point".into(),
+        NoLaw::ConstantStep => {
+            "with a constant step size the error does not vanish: it tends to a \
+                                bias and a noise floor, not to a law of order 1/t"
+                .into()
+        }
+        NoLaw::FirstArrivals => {
+            "the law is not computed for first arrivals of unequal speed".into()
+        }
+        NoLaw::Rescaled => "unequal weights without replacement, aggregating iterates: every \
+                            aggregation rescales θ at random, and the error does not vanish"
+            .into(),
+        NoLaw::TooLarge(most) => {
+            format!("matrix responses in more than {most} dimensions are too many unknowns")
+        }
+        NoLaw::NotSolved => "the Lyapunov equation is singular".into(),
+        NoLaw::TooSlow { twice_rate, beta } => format!(
+            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {twice_rate:.4}, \
+             not above 1: the error falls more slowly than 1/t; beta above {beta:.4} would do"
+        ),
     }
 }
 

@@ -7,10 +7,13 @@
 mod json;
 mod picture;
 pub mod trial;
+pub mod words;
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_theory::certificate::{Answer, Certificate, Confidence, Verdict, confidence};
+use fedback_theory::certificate::{
+    Certificate, Confidence, Outlook, SmallSteps, Verdict, confidence,
+};
 use fedback_theory::stable;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
@@ -18,11 +21,14 @@ use crate::dynamics::{Dynamics, Speed};
 use crate::error::Error;
 use crate::plan::Plan;
 use trial::Trial;
+use words::Words;
 
 pub use picture::{Curve, figure};
 
 /// Rows of all resamples together that are judged where every judgement reads the rows again and again.
 const AFFORDABLE: usize = 60_000;
+/// Where no reason is given.
+const NOWHERE: &str = "no stable point is known";
 /// Resamples below which a share says little.
 const FEWEST: usize = 40;
 
@@ -35,6 +41,14 @@ pub struct Check {
     pub verdict: Verdict,
     /// In one sentence.
     pub reason: String,
+    /// What the plan's own step sizes do: the certificate's answer, unless a trial speaks against it.
+    pub own_steps: Outlook,
+    /// The same of small steps.
+    pub small_steps: SmallSteps,
+    /// Why repeated minimisation, own and small steps do what they do, in words.
+    pub whys: [String; 3],
+    /// Who tips the federation over, in one sentence.
+    pub tips: String,
     /// What the run itself said, where it was asked.
     pub trial: Option<Trial>,
     /// The share of every verdict among resampled estimates, where the response was fitted.
@@ -63,38 +77,67 @@ impl Check {
         }
         let dynamics = Dynamics::of(plan)?;
         let (federation, protocol) = (dynamics.federation.as_ref(), &dynamics.protocol);
-        let choice = dynamics.choice.as_ref();
-        let rounds = plan.spec.rounds.0;
-        let mut certificate =
-            Certificate::of_choice(federation, protocol, choice, &plan.start, rounds, stage);
+        let (arrived, rounds) = (dynamics.arrived.as_ref(), plan.spec.rounds.0);
+        let certificate =
+            Certificate::of(federation, protocol, arrived, &plan.start, rounds, stage);
+        let judgement = &certificate.judgement;
+        let (mut own_steps, mut small_steps) =
+            (judgement.own_steps.clone(), judgement.small_steps.clone());
+        let nowhere = certificate.stable.reason.clone().unwrap_or_else(|| NOWHERE.into());
+        let mut whys = [
+            crate::words::minimisation(&judgement.minimisation),
+            words::why(&own_steps.answer.why, &nowhere),
+            words::why(&small_steps.answer.why, &nowhere),
+        ];
         let mut tried = None;
         if !federation.is_affine() && dynamics.unknown.is_none() {
             stage("trying");
-            trial::of_named_steps(plan, &mut certificate);
-            if certificate.judgement.own_steps.answer.settles == Some(true) {
+            if !trial::of_named_steps(plan, &dynamics, &certificate, &mut small_steps) {
+                small_steps.answer.settles = None;
+                whys[2] =
+                    "small steps lead to the stable point, but none were found that do so in \
+                           a trial"
+                        .into();
+            }
+            if own_steps.answer.settles == Some(true) {
                 tried = trial::of(plan, &certificate);
             }
         }
-        let judgement = &mut certificate.judgement;
         if let Some(why) = tried.as_ref().and_then(|trial| trial.objection.as_ref()) {
-            judgement.own_steps.answer = Answer {
-                settles: None,
-                why: format!("it should settle, but a trial run did not: {why}"),
-            };
+            own_steps.answer.settles = None;
+            whys[1] = format!("it should settle, but a trial run did not: {why}");
         }
-        judgement.conclude(protocol, &certificate.stable);
-        let (mut verdict, mut reason) = (judgement.verdict, judgement.reason.clone());
+        let settles = (judgement.minimisation.settles, own_steps.answer.settles);
+        let small = small_steps.answer.settles;
+        let mut verdict = Verdict::of(settles.0, settles.1, small, judgement.nowhere);
+        let words = Words {
+            protocol,
+            minimisation: (settles.0, &whys[0]),
+            own: (&own_steps, &whys[1]),
+            small: (&small_steps, &whys[2]),
+            nowhere: judgement.nowhere,
+        };
+        let mut reason = words.reason(verdict);
         if let Some(why) = &dynamics.unknown {
             let (equal, words) = (verdict.as_str(), &reason);
             reason = format!("{why}; were all clients equally fast it would be: {equal} ({words})");
             verdict = Verdict::Unknown;
         }
+        let names = federation.client_names();
+        let tips = words::tips(&certificate.clients, |client| match names {
+            Some(names) => format!("\"{}\"", names[client]),
+            None => format!("client {client}"),
+        });
         Ok(Check {
             speed: dynamics.speed.clone(),
             away: away(plan, &dynamics, &certificate),
             certificate,
             verdict,
             reason,
+            own_steps,
+            small_steps,
+            whys,
+            tips,
             trial: tried,
             confidence: None,
             client_names: federation.client_names().map(<[String]>::to_vec),
@@ -115,12 +158,12 @@ impl Check {
             Base::Table(_) | Base::Gaussian(_) => usize::MAX,
         };
         let dynamics = Dynamics::of(plan)?;
-        let (protocol, choice) = (&dynamics.protocol, dynamics.choice.as_ref());
+        let (protocol, arrived) = (&dynamics.protocol, dynamics.arrived.as_ref());
         let weights = dynamics.federation.weights();
         let resamples = resamples.filter_map(|one| one.with_weights(weights.clone()).ok());
         // Shares of ones are counts, whose sum does not depend on the order.
         let judged = resamples.take(most).par_bridge();
-        let verdicts = judged.filter_map(|one| confidence([one], protocol, choice, &plan.start));
+        let verdicts = judged.filter_map(|one| confidence([one], protocol, arrived, &plan.start));
         let add = |a: Confidence, b: Confidence| Confidence {
             resamples: a.resamples + b.resamples,
             shares: std::array::from_fn(|k| a.shares[k] + b.shares[k]),

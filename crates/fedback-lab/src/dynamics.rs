@@ -2,28 +2,29 @@
 //!
 //! Clients who are equally fast are sampled without replacement. Otherwise the expected round is one
 //! of a federation at the *effective weights*, in proportion to p_i π_i, and the covariance of the
-//! coefficients follows from who arrives together with whom ([`Choice`]). For every other scheme it
+//! coefficients follows from who arrives together with whom ([`Arrived`]). For every other scheme it
 //! is the plan itself.
 
 use std::borrow::Cow;
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Scheme;
-use fedback_theory::choice::{Choice, effective_weights};
-use fedback_theory::inclusion::{inclusion, pairs};
-use fedback_theory::p_fedavg::PFedAvg;
+use fedback_core::protocol::{Protocol, Scheme};
+use fedback_theory::cohort::{Arrived, WeightsThatCount, effective_weights};
+use fedback_theory::inclusion::{inclusion, nobody, pairs};
+use fedback_theory::round;
 
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::words::no_inclusion;
 
 /// The problem and the protocol that describe a plan's expected rounds.
 pub struct Dynamics<'a> {
     /// The problem at the weights that count.
     pub federation: Cow<'a, Federation>,
     /// The protocol: without replacement where first arrivals are equally fast.
-    pub protocol: PFedAvg,
-    /// The moments of the coefficients, where they depend on who is fast.
-    pub choice: Option<Choice>,
+    pub protocol: Protocol,
+    /// Who arrives together with whom, where that depends on who is fast.
+    pub arrived: Option<Arrived>,
     /// What speed makes of the weights, for first arrivals.
     pub speed: Option<Speed>,
     /// Why it is not known who arrives first; then everybody is taken for equally fast.
@@ -51,7 +52,7 @@ impl Speed {
         let weights = plan.federation.weights();
         let inclusion = match &planned.inclusion {
             Some(known) => known.to_vec(),
-            None => inclusion(&planned.arrivals, cohort).map_err(|error| error.0)?,
+            None => inclusion(&planned.arrivals, cohort).map_err(no_inclusion)?,
         };
         if inclusion.iter().zip(weights.iter()).all(|(pi, p)| pi * p == 0.0) {
             return Err("nobody of any weight ever arrives before the deadline".into());
@@ -77,10 +78,11 @@ fn unknown() -> String {
 impl<'a> Dynamics<'a> {
     /// Of a plan; refused where theory does not know its algorithm.
     pub fn of(plan: &'a Plan) -> Result<Self, Error> {
+        round::supported(&plan.protocol)?;
         let mut dynamics = Dynamics {
             federation: Cow::Borrowed(&plan.federation),
-            protocol: plan.p_fedavg()?,
-            choice: None,
+            protocol: plan.protocol,
+            arrived: None,
             speed: None,
             unknown: None,
         };
@@ -101,13 +103,15 @@ impl<'a> Dynamics<'a> {
         if planned.arrivals.is_uniform() {
             dynamics.protocol.scheme = equally_fast;
         } else {
-            let moments = pairs(&planned.arrivals, cohort).map_err(|error| error.0);
+            let moments = pairs(&planned.arrivals, cohort).map_err(no_inclusion);
             match moments.and_then(|pairs| Ok((pairs, speed.federation(plan)?))) {
                 Ok((pairs, federation)) => {
                     let weights = plan.federation.weights();
-                    let choice = Choice::of_first_arrivals(weights, &pairs, cohort, correct);
-                    dynamics.choice = Some(choice);
-                    dynamics.federation = Cow::Owned(federation);
+                    let arrived = Arrived::new(weights, pairs, cohort, correct);
+                    dynamics.arrived = Some(arrived.or_nobody(nobody(&planned.arrivals)));
+                    if WeightsThatCount::of(&plan.protocol)? == WeightsThatCount::Effective {
+                        dynamics.federation = Cow::Owned(federation);
+                    }
                 }
                 Err(why) => {
                     dynamics.protocol.scheme = equally_fast;

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use fedback_theory::exact::ExactCurve;
+use fedback_core::loss::Loss;
+use fedback_theory::exact::{ExactCurve, NoMoments};
+use fedback_theory::round;
 
 use crate::dynamics::Dynamics;
 use crate::error::Error;
@@ -24,16 +26,15 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     // Who arrives together with whom is asked only where the answer is of use.
     let affine = plan.federation.is_affine();
     let dynamics = affine.then(|| Dynamics::of(plan)).transpose()?;
-    let own = plan.p_fedavg()?;
+    round::supported(&plan.protocol)?;
     if let Some(why) = dynamics.as_ref().and_then(|dynamics| dynamics.unknown.as_ref()) {
         let why = format!("exact moments need the law of first arrivals: {why}");
         return Err(Error::input("algorithm.scheme", why));
     }
-    let protocol = dynamics.as_ref().map_or(&own, |dynamics| &dynamics.protocol);
-    let choice = dynamics.as_ref().and_then(|dynamics| dynamics.choice.as_ref());
-    let mut moments =
-        ExactCurve::of_choice(&plan.federation, protocol, choice, &plan.start, stable)
-            .map_err(|error| Error::input("problem.loss.kind", error.0))?;
+    let protocol = dynamics.as_ref().map_or(&plan.protocol, |dynamics| &dynamics.protocol);
+    let arrived = dynamics.as_ref().and_then(|dynamics| dynamics.arrived.as_ref());
+    let mut moments = ExactCurve::new(&plan.federation, protocol, arrived, &plan.start, stable)
+        .map_err(no_moments)?;
     let mut curve = Curve::new(plan, &columns);
     curve.add_exact(&moments.moments());
     for round in 1..=plan.spec.rounds.0 {
@@ -50,4 +51,35 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
         }
     }
     Ok(Outcome::of_exact(plan, curve, began.elapsed().as_secs_f64()))
+}
+
+/// Why there are no exact moments, in words.
+fn no_moments(why: NoMoments) -> Error {
+    match why {
+        NoMoments::Loss(loss) => {
+            let name = match loss {
+                Loss::Mean => "mean",
+                Loss::Squared { .. } => "squared",
+                Loss::Logistic { .. } => "logistic",
+            };
+            let why = format!(
+                "found \"{name}\", but exact moments need the loss \"mean\": affine gradients with \
+                 noise that does not depend on the model"
+            );
+            Error::input("problem.loss.kind", why)
+        }
+        NoMoments::Latency => {
+            let why = "exact moments of first arrivals need the latencies of all clients";
+            Error::input("problem.loss.kind", why)
+        }
+        NoMoments::Algorithm(unsupported) => unsupported.into(),
+        NoMoments::TooLarge(numbers) => {
+            let why = format!(
+                "found \"scaffold\" with a state of {numbers} numbers: exact moments carry the \
+                 covariance of all that clients keep, which is too much for this many; fewer clients \
+                 would do, or `run`"
+            );
+            Error::input("algorithm.kind", why)
+        }
+    }
 }

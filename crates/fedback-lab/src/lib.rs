@@ -5,7 +5,7 @@
 //! [`bounds`] are what theory says of the same plan
 //! ([`dynamics`] is what it looks at), [`check`] is its verdict, [`advice`] what the plan
 //! should have been; [`chart`] puts runs and theory side by side in a [`figure`]. [`fit`] makes a spec
-//! of what was observed.
+//! of what was observed. Theory gives reasons as data, [`words`] makes sentences of them.
 
 pub mod advice;
 pub mod bounds;
@@ -31,4 +31,6 @@ pub mod solution;
 pub mod spec;
 pub mod store;
 mod table_file;
+pub mod threads;
 mod trace_file;
+pub mod words;

@@ -239,5 +239,5 @@ pub fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
         true => Some(crate::exact::exact(&plan)?),
         false => None,
     };
-    Ok(Studied { protocol: plan.p_fedavg()?, plan, run, exact })
+    Ok(Studied { protocol: plan.protocol, plan, run, exact })
 }

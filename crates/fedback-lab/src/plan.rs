@@ -8,6 +8,7 @@ mod resamples;
 mod response;
 mod site;
 mod sites;
+mod sizes;
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -19,9 +20,7 @@ use fedback_core::loss::Loss;
 use fedback_core::misfit::{Misfit, Unsupported};
 use fedback_core::protocol::{self, LocalRule, Protocol, Scheme, ServerRule};
 use fedback_core::response::Shift;
-use fedback_core::state::Layout;
 use fedback_core::stream::{STREAM_FORMAT, Seed};
-use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable;
 use sha2::{Digest, Sha256};
 
@@ -110,11 +109,6 @@ impl Deref for CustomPlan {
     }
 }
 
-/// Steps and draws beyond this cannot be told apart as numbers.
-const MOST_STEPS: u64 = 1 << 53;
-/// Numbers a run may hold: 16 GiB of them.
-const MOST_NUMBERS: f64 = (1u64 << 31) as f64;
-
 impl Plan {
     /// Checks and builds one point of a spec; `origin` is how messages call it.
     pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
@@ -198,7 +192,7 @@ impl Outline {
         let algorithm = spec.algorithm.rounds();
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
-        check_sizes(&spec, &protocol, shape.dim, shape.weights.len())?;
+        sizes::check(&spec, &protocol, shape.dim, shape.weights.len())?;
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
@@ -229,14 +223,14 @@ impl Outline {
         self.weights.len()
     }
 
-    /// The algorithm as theory knows it; refused where it is another one.
-    pub fn p_fedavg(&self) -> Result<PFedAvg, Error> {
-        Ok(PFedAvg::of(&self.protocol)?)
-    }
-
     /// The seed of everything random in the run.
     pub fn seed(&self) -> Seed {
         Seed(self.spec.seed.0)
+    }
+
+    /// Refuses more repetitions than fit in memory.
+    pub(crate) fn check_repetitions(&self, repetitions: u64) -> Result<(), KeyError> {
+        sizes::check_memory(&self.protocol, self.dim, self.clients(), repetitions)
     }
 
     /// Whether a record is due after `round` rounds.
@@ -342,48 +336,6 @@ impl From<Unsupported> for Error {
     fn from(unsupported: Unsupported) -> Self {
         Error::input(unsupported.part, unsupported.reason)
     }
-}
-
-/// Refuses sizes that would overflow a step counter or an index, long before memory runs out.
-fn check_sizes(
-    spec: &Spec,
-    protocol: &Protocol,
-    dim: usize,
-    clients: usize,
-) -> Result<(), KeyError> {
-    let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
-    if steps.is_none_or(|steps| steps > MOST_STEPS) {
-        let why = format!("rounds · local_steps is above 2^53 = {MOST_STEPS}");
-        return Err(KeyError::new("rounds", why));
-    }
-    let numbers = numbers_in_memory(spec, protocol, &Layout::new(protocol, dim, clients));
-    if numbers > MOST_NUMBERS {
-        return Err(KeyError::new(
-            "",
-            format!(
-                "the run would hold {:.0} GB of numbers; lower repetitions, algorithm.cohort, \
-                 algorithm.local_steps or problem.base.dim",
-                numbers * 8e-9
-            ),
-        ));
-    }
-    let batch = match protocol.batch {
-        protocol::Batch::Sampled(size) => size as u64,
-        protocol::Batch::All => 1,
-    };
-    let draws = (protocol.local_steps as u64).checked_mul(batch);
-    if draws.is_none_or(|draws| draws > MOST_STEPS) {
-        return Err(KeyError::new("algorithm.batch", "local_steps · batch is above 2^53"));
-    }
-    Ok(())
-}
-
-/// Numbers that states, cohorts and steps take, roughly.
-fn numbers_in_memory(spec: &Spec, protocol: &Protocol, layout: &Layout) -> f64 {
-    let cohort = protocol.scheme.cohort().unwrap_or(0) as f64;
-    let state = (2 * layout.server() + layout.all_kept()) as f64 * spec.repetitions.0 as f64;
-    let each = (layout.dim + layout.kept) as f64 + 3.0;
-    state + cohort * each + 17.0 * protocol.local_steps as f64
 }
 
 /// `loss` where the problem is built in.

@@ -1,12 +1,16 @@
 //! Where retraining settles, and the best that could be had.
 
-use fedback_theory::choice::WeightsThatCount;
+use fedback_core::protocol::Step;
+use fedback_theory::cohort::WeightsThatCount;
 use fedback_theory::optimal::{OptimalPoint, optimal_point};
-use fedback_theory::stable::{self, StableReport, stable_points};
+use fedback_theory::rest::{NoRest, Rest, rest};
+use fedback_theory::stable::{self, Stability, StableReport, stable_points};
 use serde_json::{Value, json};
 
-use crate::dynamics::Speed;
+use crate::check::words::{not_linear, short};
+use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
+use crate::words;
 
 /// The answer of `fedback solve`.
 #[derive(Clone, Debug)]
@@ -20,6 +24,9 @@ pub struct Solution {
     /// Where first arrivals really settle; none for other schemes, the reason where it is not known
     /// who is among them.
     pub arrivals: Option<Result<Settling, String>>,
+    /// Where rounds of the plan's algorithm rest at the step size of its last step, or why that is not
+    /// known.
+    pub rest: Result<Rest, String>,
 }
 
 /// Where first arrivals settle.
@@ -74,6 +81,35 @@ fn settles_at(plan: &Plan, speed: &Speed, stable: Option<&[f64]>) -> Result<Vec<
     found.ok_or_else(|| "the weights that count have no stable point".into())
 }
 
+/// Where rounds rest at the step size of the plan's last step.
+fn resting(plan: &Plan) -> Result<Rest, String> {
+    let dynamics = Dynamics::of(plan).map_err(|error| error.to_string())?;
+    if let Some(why) = dynamics.unknown {
+        return Err(why);
+    }
+    let federation = dynamics.federation.as_ref();
+    let point = stable::stable_points(federation, &plan.start).points.into_iter().next();
+    let point = point.ok_or("there is no stable point")?;
+    if point.stability() != Stability::Attracting {
+        return Err("small steps lead away from the stable point".into());
+    }
+    let protocol = &dynamics.protocol;
+    let steps = plan.spec.rounds.0.saturating_mul(protocol.local_steps as u64);
+    let size = protocol.step_size.at(Step(steps.saturating_sub(1)));
+    rest(federation, protocol, dynamics.arrived.as_ref(), &point.theta, size).map_err(|no| match no
+    {
+        NoRest::NoMap(no) => not_linear(&no),
+        NoRest::Grows { size, by: Some(by) } => {
+            let by = short(by);
+            format!("at the step size {size} a round multiplies squared errors by {by}: they grow")
+        }
+        NoRest::Grows { size, by: None } => {
+            format!("a round at the step size {size} is not finite")
+        }
+        NoRest::NotFound => "the rounds' fixed point was not found".into(),
+    })
+}
+
 impl Solution {
     /// Solves a plan's problem.
     pub fn of(plan: &Plan) -> Self {
@@ -85,7 +121,8 @@ impl Solution {
         let risk_stable = stable.points.first().map(|p| federation.risk(&p.theta, &p.theta));
         let arrivals =
             Settling::of(plan, starts.first().filter(|_| !stable.points.is_empty()).copied());
-        Solution { stable, optimal, risk_stable, arrivals }
+        let rest = resting(plan);
+        Solution { stable, optimal, risk_stable, arrivals, rest }
     }
 
     /// The spectral radius of repeated minimisation, where it can be told.
@@ -113,12 +150,23 @@ impl Solution {
             "risk_stable": self.risk_stable,
             "risk_optimal": self.optimal.as_ref().map(|point| point.risk),
             "minimisation_radius": self.minimisation_radius(),
+            "minimisation": {
+                "settles": self.stable.minimisation.settles,
+                "why": words::minimisation(&self.stable.minimisation),
+            },
             "gradient_margin": self.gradient_margin(),
             "iterations": first.map(|point| point.iterations),
             "residual": first.map(|point| point.residual),
             "stable_points": self.stable.points.iter().map(|point| &point.theta).collect::<Vec<_>>(),
             "local_optima": self.optimal.as_ref().map(|point| point.minima),
         });
+        object["rest"] = json!(self.rest.as_ref().ok().map(|rest| json!({
+            "step_size": rest.step_size,
+            "point": rest.point,
+            "bias": rest.bias,
+            "spread": rest.spread,
+        })));
+        object["rest_reason"] = json!(self.rest.as_ref().err());
         if let Some(arrivals) = &self.arrivals {
             let known = arrivals.as_ref().ok();
             object["inclusion"] = json!(known.map(|known| &known.speed.inclusion));

@@ -14,7 +14,7 @@ use fedback_engine::backend::{Course, Device, assemble};
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;
 use fedback_theory::certificate::Verdict;
-use fedback_theory::limit::rescales;
+use fedback_theory::cohort::rescales;
 use rayon::prelude::*;
 
 const REPETITIONS: u64 = 24;
@@ -75,7 +75,7 @@ fn verify(plan: &Plan, check: &Check) -> Outcome {
         Verdict::DoesNotSettle | Verdict::MinimisationOnly => {
             // Away from the stable point, at its own steps and at small ones; models that are averaged
             // scatter too slowly to be seen.
-            let rescales = rescales(&plan.federation, &plan.p_fedavg().unwrap());
+            let rescales = rescales(&plan.federation, &plan.protocol);
             if rescales || start < 0.1 * judgement.own_steps.scale {
                 return Outcome::Undecided;
             }

@@ -22,6 +22,10 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    if let Some(threads) = fedback_lab::threads::of_pool(None) {
+        // It fails where there is a pool already, which then is not ours to choose.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("STREAM_FORMAT", fedback_core::stream::STREAM_FORMAT)?;
     module.add("InputError", py.get_type::<error::InputError>())?;

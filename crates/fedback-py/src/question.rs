@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fedback_lab::advice::{Advice, Question, latency, planned_spec};
+use fedback_lab::advice::{Advice, Question, Rival, latency, planned_spec};
 use fedback_lab::bounds::{Guarantees, Overrides};
 use fedback_lab::chart::label_of;
 use fedback_lab::check::{Check, Curve, figure};
@@ -110,7 +110,7 @@ impl Sink for Silent {
 /// A plan: the JSON, the picture, and the planned spec as TOML where there is one.
 #[pyfunction]
 #[pyo3(signature = (document, *, accuracy, communication_cost, straggler, latency_model, budget,
-    local_steps, schemes, max_cohort, safety, smoothness, repetitions, progress))]
+    local_steps, schemes, algorithms, max_cohort, safety, smoothness, repetitions, progress))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 pub fn plan(
     py: Python<'_>,
@@ -122,6 +122,7 @@ pub fn plan(
     budget: u64,
     local_steps: Option<Vec<usize>>,
     schemes: Option<Vec<String>>,
+    algorithms: Vec<String>,
     max_cohort: Option<usize>,
     safety: Option<f64>,
     smoothness: Option<f64>,
@@ -138,6 +139,7 @@ pub fn plan(
         budget,
         local_steps,
         schemes: schemes_of(schemes)?,
+        algorithms: Rival::parse(&algorithms).map_err(wrong)?,
         most_clients: max_cohort,
         safety,
         smoothness,
@@ -146,7 +148,7 @@ pub fn plan(
     let stop = AtomicBool::new(false);
     let share = AtomicU64::new(0);
     let plan = py.detach(|| document.only()).map_err(raise)?;
-    question.check(plan.clients()).map_err(wrong)?;
+    question.check(&plan).map_err(wrong)?;
     let tick = |py: Python<'_>| match &progress {
         Some(progress) => {
             let now = share.load(Ordering::Relaxed);
@@ -161,7 +163,8 @@ pub fn plan(
     .map_err(raise)?;
     let label = label_of(&plan.spec.name, &plan.set);
     let spec = advice.best.as_ref().ok();
-    let spec = spec.map(|best| planned_spec(&document.0, best, &document.0.directory));
+    let spec =
+        spec.map(|best| planned_spec(&document.0, best, advice.rival, &document.0.directory));
     Ok((advice.to_json(plan.clients()).to_string(), advice.figure(&label).to_svg(), spec))
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use fedback_lab::threads;
 use pyo3::prelude::*;
 
 /// How long Ctrl-C may wait to be noticed.
@@ -52,6 +53,7 @@ pub fn supervise<T: Send>(
 
 /// Runs `work` with so many threads; with all of the machine's where none is said.
 pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> T {
+    let threads = threads.map(|threads| threads.min(threads::MOST));
     let pool = threads.and_then(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().ok());
     match pool {
         Some(pool) => pool.install(work),

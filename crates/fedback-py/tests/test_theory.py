@@ -79,13 +79,19 @@ def test_fits_from_frames(tmp_path):
         fedback.fit(pandas.concat(rows), thetas, output=tmp_path / "fit", response="location")
 
 
-def test_other_algorithms_are_not_answered_for(two_sites):
-    """Theory knows P-FedAvg; of the others it says so, and where they settle it says for each."""
+def test_other_algorithms_are_answered_for(two_sites):
+    """Theory knows all but Adam, the theorems P-FedAvg; where they settle it says for each."""
     scaffold = fedback.Spec(two_sites, algorithm=fedback.scaffold(scheme="full", step_size=0.1))
     assert fedback.solve(scaffold).stable_point == [5.0]
-    for ask in (fedback.exact, fedback.check, fedback.bounds):
-        with pytest.raises(fedback.InputError, match="algorithm.kind.*scaffold"):
-            ask(scaffold)
+    assert fedback.check(scaffold).verdict == "settles"
+    curve = fedback.exact(scaffold).mean("distance_sq")
+    assert curve[-1] < curve[0]
+    with pytest.raises(fedback.InputError, match="algorithm.kind.*SCAFFOLD"):
+        fedback.bounds(scaffold)
+    adam = fedback.fedopt(server=fedback.adam(), scheme="full", step_size=0.1)
+    for ask in (fedback.exact, fedback.check):
+        with pytest.raises(fedback.InputError, match="algorithm.server.*Adam"):
+            ask(fedback.Spec(two_sites, algorithm=adam))
     arrivals = {
         "scheme": "first-arrivals",
         "cohort": 1,

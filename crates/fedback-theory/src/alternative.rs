@@ -7,11 +7,10 @@
 //! taken where it meets the corrected conditions βμ̃ > 1, γ ≥ E and β/γ ≤ μ̃/c2, and the smallest
 //! β = 2/μ̃, γ = max(E, 2c2/μ̃²) otherwise.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
-use crate::bounds::{Bound, Setting, Value, Version, short};
+use crate::bounds::{Bound, Setting, Value, Version, finite, short};
 use crate::exact::ExactCurve;
 
 /// The alternative theorems for one problem.
@@ -32,7 +31,7 @@ const MOST_WORK: f64 = 3e8;
 
 pub(crate) fn of(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
@@ -42,7 +41,7 @@ pub(crate) fn of(
     let step = step(protocol, setting, corrected);
     let path = step.clone().and_then(|(beta, gamma)| {
         let step_size = StepSize::Decaying { beta, gamma };
-        let protocol = PFedAvg { step_size, ..*protocol };
+        let protocol = Protocol { step_size, ..*protocol };
         trajectory(federation, &protocol, start, stable_point, rounds)
     });
     let mut alternative = Alternative {
@@ -71,7 +70,7 @@ pub(crate) fn of(
         if beta * rate <= 1.0 {
             return Err(format!("beta is not above {}", short(1.0 / rate)));
         }
-        Ok((source / (beta * rate - 1.0)).max(first))
+        finite(finite(source / (beta * rate - 1.0))?.max(first))
     };
     let (printed, corrected) =
         (upsilon(Version::Printed, printed), upsilon(Version::Corrected, corrected));
@@ -104,7 +103,7 @@ impl Alternative {
     }
 }
 
-fn step(protocol: &PFedAvg, setting: &Setting, corrected: &Bound) -> Result<(f64, f64), String> {
+fn step(protocol: &Protocol, setting: &Setting, corrected: &Bound) -> Result<(f64, f64), String> {
     setting.covered.clone()?;
     let (mu_tilde, smallest) = (corrected.mu_tilde.clone()?, corrected.beta.clone()?);
     let (c2, e) = (corrected.c[1].clone()?, setting.local_steps);
@@ -121,7 +120,7 @@ fn step(protocol: &PFedAvg, setting: &Setting, corrected: &Bound) -> Result<(f64
 /// G² along the trajectory, and Δ₁.
 fn trajectory(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
@@ -133,19 +132,20 @@ fn trajectory(
     if steps * each * federation.clients() as f64 > MOST_WORK {
         return Err("the trajectory is too long to be followed; lower rounds".into());
     }
-    let curve = |protocol: &PFedAvg| -> Result<f64, String> {
-        let mut curve = ExactCurve::new(federation, protocol, start, Some(point))
-            .map_err(|error| format!("G is known along exact trajectories only: {}", error.0))?;
+    let curve = |protocol: &Protocol| -> Result<f64, String> {
+        let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
+            .map_err(|_| "G is known along exact trajectories only")?;
         curve.advance();
         Ok(curve.moments().distance_sq.unwrap_or(f64::NAN))
     };
     // Before an aggregation the average of all clients is what full participation makes of it.
     let first = match protocol.local_steps {
         1 => curve(protocol)?,
-        _ => curve(&PFedAvg { local_steps: 1, scheme: Scheme::Full, ..unscaled(protocol) })?,
+        _ => curve(&Protocol { local_steps: 1, scheme: Scheme::Full, ..unscaled(protocol) })?,
     };
     let mut largest: f64 = 0.0;
-    let mut curve = ExactCurve::new(federation, protocol, start, Some(point)).map_err(|e| e.0)?;
+    let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
+        .map_err(|_| "G is known along exact trajectories only")?;
     for _ in 0..rounds {
         largest = largest.max(curve.advance_watching_gradients());
     }
@@ -156,6 +156,6 @@ fn trajectory(
 }
 
 /// The average of scaled steps is the average of unscaled ones with the clients' weights.
-fn unscaled(protocol: &PFedAvg) -> PFedAvg {
-    PFedAvg { scale_objectives: false, ..*protocol }
+fn unscaled(protocol: &Protocol) -> Protocol {
+    Protocol { scale_objectives: false, ..*protocol }
 }

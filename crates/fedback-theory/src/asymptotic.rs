@@ -5,26 +5,20 @@
 //!
 //! (βA − I/2) Σ + Σ (βA − I/2)ᵀ = β² V,  V = Q + E R,
 //!
-//! where Q = Σ E(c_k²) S_k is the noise of one step seen through the coefficients c of the cohort and
-//! R = Cov(Σ c_k r_k) what the choice of the cohort adds:
-//!
-//! | scheme | Q | R |
-//! |---|---|---|
-//! | full | Σ p² S | 0 |
-//! | with replacement | Σ [p² + p(1−p)/K] S | (1/K) Σ p r rᵀ |
-//! | without replacement | (N/K) Σ p² S | N(N−K)/(K(N−1)) Σ p² r rᵀ |
-//!
-//! Scaled objectives have the V of sampling without replacement. The mean is of order 1/t where
+//! where Q = Σ E(c_k²) S_k is the noise of one step seen through the coefficients c of the cohort
+//! ([`crate::cohort`]) and R = Cov(Σ c_k r_k) what the choice of the cohort adds. The mean is of order 1/t where
 //! β Re λ > 1, and falls faster than 1/√t as soon as 2β Re λ > 1, so that the limit of
 //! (t + γ) E|θ − θ^PS|² is the trace of Σ either way:
 //! (βA − I) lim (t + γ) E(x) = β² (E−1)/2 Σ p_i G_i g_i with g_i = −r_i and G_i = I − M_i (I where
 //! the model is deployed once a round; N p_i² for p_i where objectives are scaled).
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Aggregate, Deploy, Scheme, StepSize};
+use fedback_core::protocol::{Protocol, StepSize};
 use nalgebra::{DMatrix, DVector};
 
+use crate::cohort::{self, Cohorts};
+use crate::round::client::{Client, Clients};
+use crate::round::{self, Affine, Block};
 use crate::spectrum;
 
 /// The law of one problem under one protocol.
@@ -47,82 +41,73 @@ impl LargeTime {
     }
 }
 
+/// Why there is no law of large t.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoLaw {
+    /// Gradients are not affine.
+    NotAffine,
+    /// There is no stable point.
+    NoStablePoint,
+    /// The step size is constant.
+    ConstantStep,
+    /// Who is fast decides who works.
+    FirstArrivals,
+    /// Every aggregation rescales θ at random.
+    Rescaled,
+    /// A matrix response in more dimensions than this.
+    TooLarge(usize),
+    /// No eigenvalues, or a singular equation.
+    NotSolved,
+    /// 2β min Re λ is this and not above one; the β that would do.
+    TooSlow {
+        /// 2β min Re λ.
+        twice_rate: f64,
+        /// 1/(2 min Re λ).
+        beta: f64,
+    },
+}
+
 /// Unknowns of the Lyapunov equation that are solved for densely.
 const MOST_COORDINATES: usize = 24;
 
-/// The law, or why there is none.
+/// The law of P-FedAvg, or why there is none.
 pub fn large_time(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     stable_point: Option<&[f64]>,
-) -> Result<LargeTime, String> {
+) -> Result<LargeTime, NoLaw> {
     if !federation.is_affine() {
-        return Err("the law is computed for affine problems (the loss \"mean\") only".into());
+        return Err(NoLaw::NotAffine);
     }
-    let point = stable_point.ok_or("there is no stable point")?;
+    let point = stable_point.ok_or(NoLaw::NoStablePoint)?;
     let StepSize::Decaying { beta, gamma } = protocol.step_size else {
-        return Err(
-            "with a constant step size the error does not vanish: it tends to a bias and a \
-                    noise floor, not to a law of order 1/t"
-                .into(),
-        );
+        return Err(NoLaw::ConstantStep);
     };
-    if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
-        return Err("the law is not computed for first arrivals of unequal speed".into());
+    if cohort::by_speed(protocol.scheme) {
+        return Err(NoLaw::FirstArrivals);
     }
-    let (n, dim) = (federation.clients() as f64, federation.dim());
-    let uneven = federation.weights().iter().any(|p| (p * n - 1.0).abs() > 1e-9);
-    let without = matches!(protocol.scheme, Scheme::WithoutReplacement { .. });
-    if without && uneven && protocol.aggregate == Aggregate::Iterates && !protocol.scale_objectives
-    {
-        return Err(
-            "unequal weights without replacement, aggregating iterates: every aggregation \
-                    rescales θ at random, and the error does not vanish"
-                .into(),
-        );
+    if cohort::rescales(federation, protocol) {
+        return Err(NoLaw::Rescaled);
     }
-    if !federation.response().is_diagonal() && dim > MOST_COORDINATES {
-        return Err(format!(
-            "matrix responses in more than {MOST_COORDINATES} dimensions are too many unknowns"
-        ));
+    let split = round::is_split(federation);
+    if !split && federation.dim() > MOST_COORDINATES {
+        return Err(NoLaw::TooLarge(MOST_COORDINATES));
     }
-    let field = Field::new(federation, protocol, point);
-    let diagonal = federation.response().is_diagonal();
-    let margin = match diagonal {
-        true => field.derivative.diagonal().min(),
-        false => spectrum::smallest_real_part(&field.derivative)
-            .ok_or("the eigenvalues were not found")?,
-    };
+    let fields = Field::all(federation, protocol, point);
+    let margins = fields.iter().map(|field| spectrum::smallest_real_part(&field.derivative));
+    let margins: Option<Vec<f64>> = margins.collect();
+    let margin = margins.ok_or(NoLaw::NotSolved)?.into_iter().fold(f64::INFINITY, f64::min);
     let twice_rate = 2.0 * beta * margin;
     if twice_rate <= 1.0 {
-        return Err(format!(
-            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {twice_rate:.4}, \
-             not above 1: the error falls more slowly than 1/t; beta above {:.4} would do",
-            if margin > 0.0 { 0.5 / margin } else { f64::INFINITY }
-        ));
+        let beta = if margin > 0.0 { 0.5 / margin } else { f64::INFINITY };
+        return Err(NoLaw::TooSlow { twice_rate, beta });
     }
-    let identity = DMatrix::identity(dim, dim);
-    let shifted = &field.derivative * beta - &identity * 0.5;
-    let source = &field.noise * (beta * beta);
-    let distance = match diagonal {
-        true => (0..dim).map(|j| source[(j, j)] / (2.0 * shifted[(j, j)])).sum(),
-        false => {
-            // vec(XΣ + ΣXᵀ) = (I ⊗ X + X ⊗ I) vec Σ.
-            let system = identity.kronecker(&shifted) + shifted.kronecker(&identity);
-            let flat = DVector::from_column_slice(source.as_slice());
-            let solved = system.lu().solve(&flat).ok_or("the Lyapunov equation is singular")?;
-            DMatrix::from_column_slice(dim, dim, solved.as_slice()).trace()
-        }
-    };
+    let spreads = fields.iter().map(|field| field.spread(beta));
+    let distance: Option<f64> = spreads.sum();
     let local = (protocol.local_steps as f64 - 1.0) / 2.0;
-    let mean = (twice_rate > 2.0)
-        .then(|| {
-            let system = &field.derivative * beta - &identity;
-            let drift = &field.drift * (beta * beta * local);
-            system.lu().solve(&drift).map(|mean| mean.as_slice().to_vec())
-        })
-        .flatten();
-    Ok(LargeTime { distance, mean, twice_rate, gamma })
+    let means = || fields.iter().map(|field| field.mean(beta, local)).collect::<Option<Vec<_>>>();
+    let mean = if twice_rate > 2.0 { means().map(|parts| parts.concat()) } else { None };
+    Ok(LargeTime { distance: distance.ok_or(NoLaw::NotSolved)?, mean, twice_rate, gamma })
 }
 
 /// What the law needs of the problem at the stable point.
@@ -132,43 +117,73 @@ struct Field {
     /// V.
     noise: DMatrix<f64>,
     /// Σ p_i G_i g_i.
-    drift: DVector<f64>,
+    drift: DMatrix<f64>,
 }
 
 impl Field {
-    fn new(federation: &Federation, protocol: &PFedAvg, point: &[f64]) -> Self {
-        let (n, dim) = (federation.clients() as f64, federation.dim());
-        let mut derivative = DMatrix::identity(dim, dim);
-        let mut noise = DMatrix::zeros(dim, dim);
-        let mut drift = DVector::zeros(dim);
-        let theta = DVector::from_column_slice(point);
-        let local_steps = protocol.local_steps as f64;
-        for (i, &p) in federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0) {
-            let population = federation.population(i);
-            let matrix = population.shift_matrix();
-            let (mean, covariance) = population.base_moments();
-            let drive = mean + &matrix * &theta - &theta;
-            let (own, spread) = match protocol.scheme {
-                Scheme::Full => (p * p, 0.0),
-                Scheme::WithReplacement { cohort } => {
-                    let k = cohort as f64;
-                    (p * p + p * (1.0 - p) / k, p / k)
-                }
-                Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
-                    let k = cohort as f64;
-                    let finite = if n > 1.0 { (n - k) / (n - 1.0) } else { 0.0 };
-                    (n / k * p * p, n / k * finite * p * p)
-                }
-            };
-            noise += covariance * (own / protocol.batch.size());
-            noise += &drive * drive.transpose() * (spread * local_steps);
-            let weight = if protocol.scale_objectives { n * p * p } else { p };
-            drift -= match protocol.deploy {
-                Deploy::Step => (&drive - &matrix * &drive) * weight,
-                Deploy::Round => &drive * weight,
-            };
-            derivative -= matrix * p;
+    /// One for each part of the problem.
+    fn all(federation: &Federation, protocol: &Protocol, point: &[f64]) -> Vec<Self> {
+        let all: Vec<usize> = (0..federation.clients()).collect();
+        let cohorts = Cohorts::of(federation.weights(), protocol, None);
+        match Clients::of(federation, protocol, &all, point) {
+            Clients::Split(parts) => {
+                parts.iter().map(|clients| Field::new(clients, &cohorts, protocol)).collect()
+            }
+            Clients::Whole(clients) => vec![Field::new(&clients, &cohorts, protocol)],
         }
-        Field { derivative, noise, drift }
     }
+
+    fn new<T: Block>(clients: &[Client<T>], cohorts: &Cohorts, protocol: &Protocol) -> Self {
+        let dim = clients[0].dim;
+        let (mut derivative, mut drift) = (DMatrix::zeros(dim, dim), DMatrix::zeros(dim, 1));
+        for (client, &g) in clients.iter().zip(&cohorts.expected) {
+            derivative += client.slope().matrix() * g;
+            drift -= client.damping.times(&client.pull).matrix() * g;
+        }
+        let (own, drawn) = noises(cohorts, clients);
+        Field { derivative, noise: own + drawn * protocol.local_steps as f64, drift }
+    }
+
+    /// The trace of Σ.
+    fn spread(&self, beta: f64) -> Option<f64> {
+        let dim = self.drift.nrows();
+        let identity = DMatrix::identity(dim, dim);
+        let shifted = &self.derivative * beta - &identity * 0.5;
+        let source = &self.noise * (beta * beta);
+        if dim == 1 {
+            return Some(source[0] / (2.0 * shifted[0]));
+        }
+        // vec(XΣ + ΣXᵀ) = (I ⊗ X + X ⊗ I) vec Σ.
+        let system = identity.kronecker(&shifted) + shifted.kronecker(&identity);
+        let solved = system.lu().solve(&DVector::from_column_slice(source.as_slice()))?;
+        Some(DMatrix::from_column_slice(dim, dim, solved.as_slice()).trace())
+    }
+
+    /// lim (t + γ) E(x), `local` being (E − 1)/2.
+    fn mean(&self, beta: f64, local: f64) -> Option<Vec<f64>> {
+        let dim = self.drift.nrows();
+        let system = &self.derivative * beta - DMatrix::identity(dim, dim);
+        let solved = system.lu().solve(&(&self.drift * (beta * beta * local)))?;
+        Some(solved.as_slice().to_vec())
+    }
+}
+
+/// Q and R of gradients, as the coefficients of a cohort see them.
+pub(crate) fn noises<T: Block>(
+    cohorts: &Cohorts,
+    clients: &[Client<T>],
+) -> (DMatrix<f64>, DMatrix<f64>) {
+    let dim = clients[0].dim;
+    let gradient = |client: &Client<T>| {
+        let (shift, noise) = (client.pull.matrix(), client.noise.matrix());
+        Affine { map: DMatrix::zeros(dim, dim), shift, noise }
+    };
+    let gradients: Vec<Affine<DMatrix<f64>>> = clients.iter().map(gradient).collect();
+    let squares = cohorts.squares(cohorts.schemes[0]);
+    let own = gradients.iter().zip(squares).map(|(gradient, square)| &gradient.noise * square);
+    let drawn = cohorts.schemes[0].map(|(draw, share)| {
+        let (drawn, _) = cohorts.draws[draw].gather(&gradients);
+        DMatrix::source(&drawn, &DMatrix::zeros(dim, 1)) * share
+    });
+    (own.sum(), drawn.unwrap_or_else(|| DMatrix::zeros(dim, dim)))
 }

@@ -14,9 +14,8 @@
 
 mod setting;
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::StepSize;
+use fedback_core::protocol::{Protocol, StepSize};
 
 use crate::alternative::{self, Alternative};
 use crate::constants::Constants;
@@ -115,7 +114,7 @@ impl Bounds {
     /// The bounds of a problem; `rounds` is how far the alternative theorems look.
     pub fn new(
         federation: &Federation,
-        protocol: &PFedAvg,
+        protocol: &Protocol,
         start: &[f64],
         stable_point: Option<&[f64]>,
         constants: &Constants,
@@ -154,11 +153,17 @@ impl Bound {
             &mut self.upsilon,
         ]);
         for value in values {
-            if value.as_ref().is_ok_and(|number| !number.is_finite()) {
-                *value = Err("too large to be represented".into());
-            }
+            *value = std::mem::replace(value, Ok(0.0)).and_then(finite);
         }
         self
+    }
+}
+
+/// A number, unless it is too large to be one.
+pub(crate) fn finite(number: f64) -> Value {
+    match number.is_finite() {
+        true => Ok(number),
+        false => Err("too large to be represented".into()),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Certificate::of`] puts together what the other modules know of one problem under one protocol, and
 //! judges it. The verdict is about two ways of retraining: repeated minimisation, θ ← argmin f(·; θ), and
-//! P-FedAvg with the protocol's own step sizes from its own start. *Settles* is never said on a local
+//! the protocol's algorithm with its own step sizes from its own start. *Settles* is never said on a local
 //! condition alone: squared errors must be bounded along the whole way, get near the stable point
 //! and stay there ([`Outlook`] says what near is). Affine problems are judged by exact moments and are
 //! free of approximation. Otherwise the noise-free path is followed from the start, and noise is
@@ -13,26 +13,28 @@ mod approximation;
 mod assumptions;
 mod clients;
 mod confidence;
+mod elsewhere;
 mod local;
 mod mean_path;
-mod minimisation;
 mod outlook;
 mod small_steps;
 mod verdict;
+mod why;
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
+use fedback_core::protocol::{Protocol, StepSize};
 
 pub use approximation::Approximation;
 pub use assumptions::Assumptions;
-pub use clients::{ClientPart, Clients, Without};
+pub use clients::{ClientPart, Clients, Tips, Without};
 pub use confidence::{Confidence, confidence};
 pub use local::{Bias, LocalTruth};
 pub use outlook::Outlook;
 pub use small_steps::SmallSteps;
-pub use verdict::{Answer, Judgement, Verdict};
+pub use verdict::{Judgement, Verdict};
+pub use why::{Answer, Why};
 
-use crate::choice::Choice;
+use crate::cohort::Arrived;
 use crate::constants::Constants;
 use crate::degeneracy::{self, Degeneracy};
 use crate::optimal::{OptimalPoint, optimal_point};
@@ -66,23 +68,13 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Certifies a problem. `rounds` are those of the run; `stage` is told what is being done.
+    /// Certifies a problem. `rounds` are those of the run; `stage` is told what is being done. Where it is
+    /// given who arrives first, the federation has the weights that count, and all that is certified is
+    /// about them.
     pub fn of(
         federation: &Federation,
-        protocol: &PFedAvg,
-        start: &[f64],
-        rounds: u64,
-        stage: &mut dyn FnMut(&'static str),
-    ) -> Self {
-        Certificate::of_choice(federation, protocol, None, start, rounds, stage)
-    }
-
-    /// The same where the moments of a cohort's coefficients are given. The federation then has the
-    /// effective weights, and all that is certified is about them.
-    pub fn of_choice(
-        federation: &Federation,
-        protocol: &PFedAvg,
-        choice: Option<&Choice>,
+        protocol: &Protocol,
+        arrived: Option<&Arrived>,
         start: &[f64],
         rounds: u64,
         stage: &mut dyn FnMut(&'static str),
@@ -90,7 +82,7 @@ impl Certificate {
         stage("looking for stable points");
         let mut stable = stable_points(federation, start);
         stage("judging");
-        let judgement = judge(federation, protocol, choice, start, &stable);
+        let judgement = judge(federation, protocol, arrived, start, &stable);
         // The run is about the point that its path leads to.
         let target = judgement.own_steps.point.or(judgement.small_steps.point).unwrap_or(0);
         if target > 0 {
@@ -109,7 +101,7 @@ impl Certificate {
             .map(|(index, point)| {
                 let known = (index == 0 && small.point == Some(target))
                     .then_some((small.largest_in_mean, small.largest));
-                let truth = LocalTruth::of(federation, protocol, choice, point, rounds, known);
+                let truth = LocalTruth::of(federation, protocol, arrived, point, rounds, known);
                 LocalTruth { price: price(truth.risk, optimal.as_ref()), ..truth }
             })
             .collect();
@@ -119,7 +111,8 @@ impl Certificate {
         let constants = Constants::of(federation, protocol, start, theta);
         let average = constants.average_sensitivity.value.unwrap_or(f64::NAN);
         stage("leaving clients out");
-        let clients = clients::clients(federation, protocol, start, first, &judgement, &constants);
+        let clients =
+            clients::clients(federation, protocol, start, first, judgement.verdict(), &constants);
         Certificate {
             assumptions: assumptions::assumptions(federation, start, theta),
             approximation: approximation::approximation(federation, average, theta, optimum),
@@ -170,13 +163,26 @@ impl Certificate {
 /// The verdict on a problem, without the rest of a certificate.
 pub fn judge(
     federation: &Federation,
-    protocol: &PFedAvg,
-    choice: Option<&Choice>,
+    protocol: &Protocol,
+    arrived: Option<&Arrived>,
     start: &[f64],
     stable: &StableReport,
 ) -> Judgement {
-    let case = Case { federation, start, points: &stable.points, choice, effort: EFFORT };
+    let case = Case { federation, start, points: &stable.points, arrived, effort: EFFORT };
     verdict::judge(&case, protocol, stable)
+}
+
+/// What the protocol does at other step sizes than its own.
+pub fn outlook_at(
+    federation: &Federation,
+    protocol: &Protocol,
+    arrived: Option<&Arrived>,
+    start: &[f64],
+    stable: &StableReport,
+    step_size: StepSize,
+) -> Outlook {
+    let case = Case { federation, start, points: &stable.points, arrived, effort: EFFORT };
+    outlook::outlook(&case, &Protocol { step_size, ..*protocol })
 }
 
 /// f(θ^PS) − f(θ^PO); less than rounding is nothing.

@@ -7,10 +7,10 @@
 //! Linear models on a table meet the assumptions on no unbounded set; what is said of them is
 //! measured at the stable point and called estimated.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use fedback_core::protocol::Protocol;
 use nalgebra::{DMatrix, DVector};
 
 /// Where the value of a constant came from.
@@ -93,7 +93,7 @@ impl Constants {
     /// The constants of a problem under a protocol's batches, seen from its stable point.
     pub fn of(
         federation: &Federation,
-        protocol: &PFedAvg,
+        protocol: &Protocol,
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Self {
@@ -202,7 +202,10 @@ fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
             };
             let mut wide = own.resize_horizontally(dim + 1, 0.0);
             wide.set_column(dim, &DVector::from_vec(drive));
-            wide.singular_values().max().powi(2)
+            match wide.iter().all(|entry| entry.is_finite()) {
+                true => wide.singular_values().max().powi(2),
+                false => f64::INFINITY,
+            }
         };
         largest = largest.max(square);
     }

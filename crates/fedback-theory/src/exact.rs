@@ -1,32 +1,18 @@
-//! Exact moments of P-FedAvg on affine problems: no sampling, no bound.
+//! Exact moments on affine problems: no sampling, no bound.
 //!
-//! Where every client's gradient is affine with noise that does not depend on θ, the iterates have
-//! a mean and a covariance that follow a closed recursion. After a broadcast all clients share one
-//! random θ and their noises are independent, hence at every step, with x_i the error of client i,
-//!
-//! E x_i = u_i,  Cov(x_i, x_j) = A_i V A_jᵀ + δ_ij Q_i:
-//!
-//! the mean, the response to the shared value, and the noise collected since. A step costs O(N). An
-//! aggregation folds them: with weights g_i = E(coefficient_i), the new mean is Σ g_i u_i and the
-//! new V = (Σ g A) V (Σ g A)ᵀ + Σ g² Q + the variance of the choice of the cohort, for which
-//! `sampling_variance` has the formula of each scheme. First arrivals, whose g need not sum to one, keep
-//! (1 − Σ g) of the last broadcast as well, and their choice adds Σ Cov(c_k, c_l) E δ_k δ_lᵀ. Coordinates that do not mix are recursions
-//! of their own; matrix responses carry full matrices.
+//! Where every client's gradient is affine with noise that does not depend on θ, the mean and the
+//! covariance of everything that lives between rounds follow a closed recursion, that of
+//! [`round`](mod@crate::round). P-FedAvg and FedProx carry the model alone, a server with momentum its
+//! velocity as well, SCAFFOLD what every client keeps.
 
-mod matrices;
-mod scalars;
-
-use std::borrow::Cow;
-
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
+use fedback_core::misfit::Unsupported;
+use fedback_core::protocol::{Protocol, Round, Step, StepSize};
 use fedback_core::risk::Quadratic;
-use matrices::Matrices;
-use scalars::Scalars;
 
-use crate::choice::Choice;
+use crate::cohort::{self, Arrived, Cohorts};
+use crate::round::System;
 
 /// Exact expectations after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,158 +36,125 @@ impl Moments {
     }
 }
 
-/// Why there are no exact moments, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotAffine(pub String);
+/// Why there are no exact moments.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoMoments {
+    /// Gradients of this loss are not affine.
+    Loss(Loss),
+    /// It is not known who arrives first.
+    Latency,
+    /// The algorithm's rounds are not affine.
+    Algorithm(Unsupported),
+    /// The state has this many numbers, more than a covariance is kept of.
+    TooLarge(usize),
+}
+
+/// Numbers of a state whose covariance is carried along.
+const MOST_NUMBERS: usize = 1200;
+/// Numbers that the maps of all clients of a round may have.
+const MOST_ENTRIES: f64 = 3e7;
 
 /// The recursion, advanced round by round.
 pub struct ExactCurve<'a> {
-    protocol: &'a PFedAvg,
+    protocol: &'a Protocol,
+    weights: &'a [f64],
     quadratic: Quadratic,
-    aggregation: Aggregation<'a>,
+    system: System,
     /// What errors are measured from: the stable point where there is one.
     centre: Vec<f64>,
     has_stable_point: bool,
     round: Round,
     consensus: f64,
-    state: State,
-}
-
-enum State {
-    Scalars(Scalars),
-    Matrices(Matrices),
-}
-
-/// The weights and the scheme, as the aggregation sees them.
-struct Aggregation<'a> {
-    scheme: Scheme,
-    aggregate: Aggregate,
-    scaled: bool,
-    weights: &'a [f64],
-    /// E[coefficient_i].
-    expected: Cow<'a, [f64]>,
-    /// The moments of coefficients that depend on who is fast.
-    choice: Option<&'a Choice>,
+    mean: Vec<f64>,
+    spread: Vec<f64>,
 }
 
 impl<'a> ExactCurve<'a> {
-    /// The curve of a problem started at `start`; `stable_point` where there is one.
+    /// The curve of a problem started at `start`; `stable_point` where there is one. First arrivals
+    /// need to be told who they are.
     pub fn new(
         federation: &'a Federation,
-        protocol: &'a PFedAvg,
+        protocol: &'a Protocol,
+        arrived: Option<&Arrived>,
         start: &[f64],
         stable_point: Option<&[f64]>,
-    ) -> Result<Self, NotAffine> {
-        ExactCurve::of_choice(federation, protocol, None, start, stable_point)
-    }
-
-    /// The same where the moments of a cohort's coefficients are given, as first arrivals need.
-    pub fn of_choice(
-        federation: &'a Federation,
-        protocol: &'a PFedAvg,
-        choice: Option<&'a Choice>,
-        start: &[f64],
-        stable_point: Option<&[f64]>,
-    ) -> Result<Self, NotAffine> {
+    ) -> Result<Self, NoMoments> {
         if !federation.is_affine() {
-            let name = match federation.loss() {
-                Loss::Mean => "mean",
-                Loss::Squared { .. } => "squared",
-                Loss::Logistic { .. } => "logistic",
-            };
-            return Err(NotAffine(format!(
-                "found \"{name}\", but exact moments need the loss \"mean\": affine gradients with \
-                 noise that does not depend on the model"
-            )));
+            return Err(NoMoments::Loss(federation.loss()));
         }
-        if choice.is_none() && matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
-            return Err(NotAffine(
-                "exact moments of first arrivals need the latencies of all clients".into(),
-            ));
+        if arrived.is_none() && cohort::by_speed(protocol.scheme) {
+            return Err(NoMoments::Latency);
         }
-        let clients = federation.clients();
+        let weights: &[f64] = federation.weights();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
-        let scale: Vec<f64> = match protocol.scale_objectives {
-            true => federation.weights().iter().map(|p| clients as f64 * p).collect(),
-            false => vec![1.0; clients],
-        };
-        let state = match federation.response().is_diagonal() {
-            true => State::Scalars(Scalars::new(federation, protocol, scale, start, &centre)),
-            false => State::Matrices(Matrices::new(federation, protocol, scale, start, &centre)),
-        };
-        let expected = match choice {
-            Some(choice) => Cow::Borrowed(&*choice.expected),
-            None if protocol.scale_objectives => Cow::Owned(vec![1.0 / clients as f64; clients]),
-            None => Cow::Borrowed(&**federation.weights()),
-        };
-        let aggregation = Aggregation {
-            scheme: protocol.scheme,
-            aggregate: protocol.aggregate,
-            scaled: protocol.scale_objectives,
-            weights: federation.weights(),
-            expected,
-            choice,
-        };
+        affordable(federation, protocol)?;
+        let cohorts = Cohorts::of(weights, protocol, arrived);
+        let system = System::new(federation, protocol, cohorts, &centre);
+        let system = system.map_err(NoMoments::Algorithm)?;
+        let error: Vec<f64> = start.iter().zip(&centre).map(|(s, c)| s - c).collect();
         Ok(ExactCurve {
             protocol,
+            weights,
             quadratic: Quadratic::new(federation),
-            aggregation,
+            mean: system.state_of(&error),
+            spread: vec![0.0; system.spread_width()],
+            system,
             centre,
             has_stable_point: stable_point.is_some(),
             round: Round(0),
             consensus: 0.0,
-            state,
         })
+    }
+
+    /// The step sizes of the next round.
+    fn sizes(&self) -> Vec<f64> {
+        let first = self.protocol.first_step(self.round).0;
+        let steps = first..first + self.protocol.local_steps as u64;
+        steps.map(|step| self.protocol.step_size.at(Step(step))).collect()
     }
 
     /// Closes one more round.
     pub fn advance(&mut self) {
-        self.advance_with(|_| ());
-    }
-
-    /// Closes one more round and returns the largest E|∇ℓ|² that a client met in it.
-    pub fn advance_watching_gradients(&mut self) -> f64 {
-        let mut largest: f64 = 0.0;
-        self.advance_with(|state| {
-            largest = largest.max(match state {
-                State::Scalars(scalars) => scalars.largest_gradient(),
-                State::Matrices(matrices) => matrices.largest_gradient(),
-            });
-        });
-        largest
-    }
-
-    fn advance_with(&mut self, mut before_step: impl FnMut(&State)) {
-        let first = self.protocol.first_step(self.round).0;
-        for step in first..first + self.protocol.local_steps as u64 {
-            let size = self.protocol.step_size.at(Step(step));
-            before_step(&self.state);
-            match &mut self.state {
-                State::Scalars(scalars) => scalars.step(size, self.protocol.deploy),
-                State::Matrices(matrices) => matrices.step(size, self.protocol.deploy),
-            }
-        }
-        self.consensus = match &mut self.state {
-            State::Scalars(scalars) => scalars.aggregate(&self.aggregation, &self.centre),
-            State::Matrices(matrices) => matrices.aggregate(&self.aggregation, &self.centre),
-        };
+        self.system.prepare(&self.sizes(), true);
+        self.consensus = self.system.consensus(self.weights, &self.mean, &self.spread);
+        let (mut mean, mut spread) = (self.mean.clone(), self.spread.clone());
+        self.system.spread(self.system.chance(), &self.mean, None, &self.spread, &mut spread);
+        self.system.mean(&self.mean, &mut mean);
+        (self.mean, self.spread) = (mean, spread);
         self.round.0 += 1;
+    }
+
+    /// A bound on E|θ − θ^PS|² now and after every later round; none where none was found.
+    pub fn ceiling(&mut self) -> Option<f64> {
+        let sizes = self.sizes();
+        let decay = matches!(self.protocol.step_size, StepSize::Decaying { .. });
+        self.system.prepare(&sizes, true);
+        self.system.ceiling(self.system.chance(), &sizes, (&self.mean, &self.spread), decay)
+    }
+
+    /// Numbers that a round touches, roughly.
+    pub fn work_of_round(&self) -> f64 {
+        let part = |width: f64| if width > 1.0 { 20.0 + 6.0 * width.powi(3) } else { 1.0 };
+        let each: f64 = self.system.parts.iter().map(|p| part(p.width() as f64)).sum();
+        each * self.weights.len() as f64 * self.protocol.local_steps as f64
+    }
+
+    /// Closes one more round of P-FedAvg and returns the largest E|∇ℓ|² that a client met in it.
+    pub fn advance_watching_gradients(&mut self) -> f64 {
+        let sizes = self.sizes();
+        let met = |k| self.system.largest_gradient(&sizes[..k], &self.mean, &self.spread);
+        let largest = (0..sizes.len()).map(met).fold(0.0, f64::max);
+        self.advance();
+        largest
     }
 
     /// The moments after the last closed round.
     pub fn moments(&self) -> Moments {
-        let mean = match &self.state {
-            State::Scalars(scalars) => scalars.shared_mean.as_slice(),
-            State::Matrices(matrices) => matrices.shared_mean.as_slice(),
-        };
-        let covariance = |j: usize, k: usize| match &self.state {
-            State::Scalars(scalars) => scalars.shared[j],
-            State::Matrices(matrices) => matrices.shared[(j, k)],
-        };
-        let variance: f64 = (0..mean.len()).map(|j| covariance(j, j)).sum();
-        let distance = mean.iter().map(|u| u * u).sum::<f64>() + variance;
+        let mean = self.system.error_of(&self.mean);
+        let covariance = self.system.covariance_of(&self.spread);
+        let distance = mean.iter().map(|u| u * u).sum::<f64>() + covariance.trace();
         let theta: Vec<f64> = mean.iter().zip(&self.centre).map(|(u, c)| u + c).collect();
-        let spread = self.quadratic.cost_of_variance(covariance);
+        let spread = self.quadratic.cost_of_variance(|j, k| covariance[(j, k)]);
         Moments {
             round: self.round,
             distance_sq: self.has_stable_point.then_some(distance),
@@ -211,22 +164,15 @@ impl<'a> ExactCurve<'a> {
     }
 }
 
-impl Aggregation<'_> {
-    /// (N−K)/(K(N−1)), the variance of a mean of K of N values without replacement in units of
-    /// theirs.
-    fn finite_population(&self, cohort: usize) -> f64 {
-        let (n, k) = (self.weights.len() as f64, cohort as f64);
-        if n > 1.0 { (n - k) / (k * (n - 1.0)) } else { 0.0 }
-    }
-
-    /// What the θ last broadcast keeps of itself: nothing where coefficients sum to one on average.
-    fn kept(&self) -> f64 {
-        self.choice.map_or(0.0, |choice| 1.0 - choice.speed())
-    }
-
-    /// Whether the coefficients of every cohort sum to one, so that it does not matter what the
-    /// aggregated values are measured from.
-    fn sums_to_one(&self) -> bool {
-        self.scaled || !matches!(self.scheme, Scheme::WithoutReplacement { .. })
+/// Refuses states whose covariance would be too large.
+fn affordable(federation: &Federation, protocol: &Protocol) -> Result<(), NoMoments> {
+    let clients = federation.clients();
+    let dim = if crate::round::is_split(federation) { 1 } else { federation.dim() };
+    let kept = if protocol.local.keeps() { clients } else { 0 };
+    let width = dim * (1 + protocol.server.vectors() + kept);
+    let entries = (clients * width) as f64 * width as f64;
+    match kept == 0 || width <= MOST_NUMBERS && entries <= MOST_ENTRIES {
+        true => Ok(()),
+        false => Err(NoMoments::TooLarge(width)),
     }
 }

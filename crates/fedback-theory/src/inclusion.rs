@@ -32,12 +32,22 @@ const MOST_WORK_FOR_PAIRS: f64 = 1e9;
 /// How many panels, halves and nodes a smooth integral takes, roughly.
 const EVALUATIONS: f64 = 400.0;
 
-/// Why there are no inclusion probabilities, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooMany(pub String);
+/// Why there are no inclusion probabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoInclusion {
+    /// They take too long to compute.
+    TooMany {
+        /// N.
+        clients: usize,
+        /// Whether a shorter trace would help.
+        trace: bool,
+    },
+    /// Latencies of such different sizes, or so sharp, that the integral is not certain to rounding.
+    TooSharp,
+}
 
 /// π_i of every client for a cohort of K.
-pub fn inclusion(arrivals: &Arrivals, cohort: usize) -> Result<Vec<f64>, TooMany> {
+pub fn inclusion(arrivals: &Arrivals, cohort: usize) -> Result<Vec<f64>, NoInclusion> {
     let clients = arrivals.latency.clients();
     if arrivals.is_uniform() {
         return Ok(vec![cohort.min(clients) as f64 / clients as f64; clients]);
@@ -54,12 +64,12 @@ pub fn inclusion(arrivals: &Arrivals, cohort: usize) -> Result<Vec<f64>, TooMany
         }
     };
     let total = |count: &Count| count.expected(|arrived| arrived.min(cohort) as f64);
-    integrate(arrivals, cohort, &mut sum, early, at, total);
+    integrate(arrivals, cohort, &mut sum, early, at, total)?;
     Ok(sum.into_iter().map(|probability| probability.clamp(0.0, 1.0)).collect())
 }
 
 /// π_ij of every pair of clients for a cohort of K, with π_i on the diagonal.
-pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, TooMany> {
+pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, NoInclusion> {
     let clients = arrivals.latency.clients();
     let single = inclusion(arrivals, cohort)?;
     let mut sum = vec![0.0; clients * clients];
@@ -70,7 +80,8 @@ pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, TooMany
         affordable(arrivals, true)?;
         let early = |arrived: &[f64], sum: &mut [f64]| {
             for (place, sum) in sum.iter_mut().enumerate() {
-                *sum = arrived[place / clients] * arrived[place % clients];
+                let (one, other) = (place / clients, place % clients);
+                *sum = if one == other { 0.0 } else { arrived[one] * arrived[other] };
             }
         };
         let at = |now: &Clock, weight: f64, sum: &mut [f64]| {
@@ -91,11 +102,29 @@ pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, TooMany
                 members * (members - 1.0)
             })
         };
-        integrate(arrivals, cohort, &mut sum, early, at, total);
+        integrate(arrivals, cohort, &mut sum, early, at, total)?;
     }
+    let sum = sum.into_iter().map(|probability| probability.clamp(0.0, 1.0)).collect();
     let mut matrix = DMatrix::from_vec(clients, clients, sum);
     matrix.set_diagonal(&single.into());
     Ok(matrix)
+}
+
+/// The probability that nobody arrives before the deadline.
+pub fn nobody(arrivals: &Arrivals) -> f64 {
+    let Some(deadline) = arrivals.deadline else { return 0.0 };
+    let late = |client: usize| match arrivals.latency.as_ref() {
+        Latency::Exponential { mean } => libm::exp(-deadline / mean[client]),
+        Latency::Lognormal { median, sigma } => {
+            let z = libm::log(deadline / median[client]) / sigma[client];
+            0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
+        }
+        Latency::Trace(trace) => {
+            let own = trace.of(client);
+            own.iter().filter(|latency| **latency > deadline).count() as f64 / own.len() as f64
+        }
+    };
+    (0..arrivals.latency.clients()).map(late).product()
 }
 
 /// ∫ of `at` along the clock of the arrivals, after `early`, what is certain before it starts; `total`
@@ -107,7 +136,8 @@ fn integrate(
     early: impl Fn(&[f64], &mut [f64]),
     at: impl Fn(&Clock, f64, &mut [f64]),
     total: impl Fn(&Count) -> f64,
-) {
+) -> Result<(), NoInclusion> {
+    let mut certain = true;
     let mut now = Clock::new(arrivals.latency.clients());
     if let Latency::Trace(trace) = &arrivals.latency.as_ref() {
         let mut jumps = Jumps::new(trace, arrivals.deadline);
@@ -121,14 +151,16 @@ fn integrate(
             };
             match jumps.exact_rule() {
                 Some(nodes) => quadrature::rule(nodes, (0.0, 1.0), &mut integrand, sum),
-                None => quadrature::adaptive((0.0, 1.0), &mut integrand, None, sum),
+                None => certain &= quadrature::adaptive((0.0, 1.0), &mut integrand, None, sum),
             }
         }
-        return;
+        return certain.then_some(()).ok_or(NoInclusion::TooSharp);
     }
     let smooth = Smooth::new(&arrivals.latency, arrivals.deadline, cohort);
     smooth.set(smooth.low, &mut now);
     early(&now.arrived, sum);
+    let before = total(&Count::of(&now.arrived));
+    certain &= quadrature::is_whole(sum.iter().sum(), before);
     if smooth.low < smooth.high {
         let mut integrand = |moment: f64, weight: f64, sum: &mut [f64]| {
             smooth.set(moment, &mut now);
@@ -140,26 +172,27 @@ fn integrate(
             total(&Count::of(&now.arrived))
         };
         let ends = (smooth.low, smooth.high);
-        quadrature::adaptive(ends, &mut integrand, Some(&total), sum);
+        certain &= quadrature::adaptive(ends, &mut integrand, Some(&total), sum);
     }
+    certain.then_some(()).ok_or(NoInclusion::TooSharp)
 }
 
 /// Refuses what would take minutes.
-fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), TooMany> {
-    let clients = arrivals.latency.clients() as f64;
+fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), NoInclusion> {
+    let clients = arrivals.latency.clients();
+    let n = clients as f64;
     // Each evaluation counts all arrivals, and leaves everybody who moves out of the count.
-    let (evaluations, moving) = match arrivals.latency.as_ref() {
-        Latency::Trace(trace) => Jumps::cost(trace),
-        Latency::Exponential { .. } | Latency::Lognormal { .. } => (EVALUATIONS, clients),
+    let (evaluations, moving, trace) = match arrivals.latency.as_ref() {
+        Latency::Trace(trace) => {
+            let (evaluations, moving) = Jumps::cost(trace);
+            (evaluations, moving, true)
+        }
+        Latency::Exponential { .. } | Latency::Lognormal { .. } => (EVALUATIONS, n, false),
     };
-    let each = clients * clients + moving * clients * if pairs { clients } else { 1.0 };
+    let each = n * n + moving * n * if pairs { n } else { 1.0 };
     let most = if pairs { MOST_WORK_FOR_PAIRS } else { MOST_WORK };
     match evaluations * each <= most {
         true => Ok(()),
-        false => Err(TooMany(format!(
-            "the probabilities of being among the first of {clients} clients take too long to \
-             compute; fewer clients{} would do",
-            if matches!(*arrivals.latency, Latency::Trace(_)) { " or a shorter trace" } else { "" }
-        ))),
+        false => Err(NoInclusion::TooMany { clients, trace }),
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth
         if !here.is_finite() {
             return None;
         }
-        let (direction, convex) = descent(&here);
+        let (direction, convex) = descent(&here)?;
         if convex && negligible(&direction, &point) {
             return Some(Found { point, iterations });
         }
@@ -78,29 +78,31 @@ pub(crate) fn minimise(start: &DVector<f64>, function: impl Fn(&[f64]) -> Smooth
 }
 
 /// Newton's direction on H + τ I with the smallest τ of a geometric sequence that makes it positive
-/// definite, and whether τ was zero. At a stationary point that is no minimum, a way out.
-fn descent(here: &Smooth) -> (DVector<f64>, bool) {
+/// definite, and whether τ was zero. At a stationary point that is no minimum, a way out. None where
+/// that τ is too large to be represented.
+fn descent(here: &Smooth) -> Option<(DVector<f64>, bool)> {
     let scale = here.hessian.amax().max(f64::MIN_POSITIVE);
     if let Some(factor) = Cholesky::new(here.hessian.clone()) {
-        return (-factor.solve(&here.gradient), true);
+        return Some((-factor.solve(&here.gradient), true));
     }
     if here.gradient.norm() <= 1e-9 * scale {
         let eigen = here.hessian.clone().symmetric_eigen();
         let (worst, value) = eigen.eigenvalues.argmin();
         if value < -1e-9 * scale {
-            return (eigen.eigenvectors.column(worst).into_owned(), false);
+            return Some((eigen.eigenvectors.column(worst).into_owned(), false));
         }
     }
     let mut ridge = (1e-10 * scale).max(1e-290);
-    loop {
+    while ridge.is_finite() {
         let shifted =
             &here.hessian + DMatrix::identity(here.gradient.len(), here.gradient.len()) * ridge;
         if let Some(factor) = Cholesky::new(shifted) {
             // A ridge that only repairs rounding leaves the direction Newton's own.
-            return (-factor.solve(&here.gradient), ridge <= 1e-8 * scale);
+            return Some((-factor.solve(&here.gradient), ridge <= 1e-8 * scale));
         }
         ridge *= 10.0;
     }
+    None
 }
 
 /// Full Newton steps while the residual shrinks. A root is where the steps die out; steps that do
@@ -239,5 +241,16 @@ mod tests {
         let start = DVector::from_element(1, 0.1);
         assert!((root(&start, 0.1, cubic).unwrap().point[0] - 1.0).abs() < 1e-12);
         assert!(root(&start, f64::INFINITY, cubic).unwrap().point[0].abs() < 1e-12);
+    }
+    /// Ends at every size; with no direction where none can be represented.
+    #[test]
+    fn a_huge_saddle_has_an_end() {
+        let size = 1.7e308;
+        let here = Smooth {
+            value: 0.0,
+            gradient: DVector::from_element(2, 1e300),
+            hessian: DMatrix::from_row_slice(2, 2, &[-size, size, size, -size]),
+        };
+        assert!(descent(&here).is_none());
     }
 }

@@ -1,7 +1,6 @@
 //! Which local steps, cohort, scheme and step sizes reach an accuracy at the least cost.
 //!
-//! First arrivals are not planned for; where one asks for them they are taken for equally fast ones,
-//! which is sampling without replacement.
+//! First arrivals are not planned for: who is fast is not for a plan to choose.
 //!
 //! A run of T local steps, E a round, costs (T/E)(E + C[(1−s) + s h]): every local step costs one,
 //! a communication C, of which the share s is waiting for the slowest client of the cohort (h, see
@@ -14,42 +13,38 @@
 //! the noise-free path of the mean field plus the trace of the covariance linearised at θ^PS.
 
 mod choices;
-mod coordinates;
-mod coupled;
-mod crowd;
-mod dynamics;
 mod explore;
 mod guide;
 mod horizon;
 mod latency;
-mod leap;
 mod minimum;
+mod paths;
 mod rows;
 mod sample;
 mod schedule;
 mod search;
 mod sweep;
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
-use coordinates::Coordinates;
-use coupled::Coupled;
-use dynamics::{Dynamics, Sampling};
 pub use guide::{noise_limited_local_steps, noise_limited_steps};
 use horizon::{Aim, PRECISE, follow};
 pub use latency::Latency;
+use paths::Paths;
 use rows::Detail;
 pub use search::{Found, search};
+
+use crate::cohort;
+use crate::round;
 
 /// A problem to plan for, seen from its stable point.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
     /// The problem.
     pub federation: &'a Federation,
-    /// What is not planned: batch, deployment, aggregation, scaling of objectives.
-    pub protocol: &'a PFedAvg,
+    /// What is not planned: rules, batch, deployment, aggregation, scaling of objectives.
+    pub protocol: &'a Protocol,
     /// θ⁰.
     pub start: &'a [f64],
     /// θ^PS.
@@ -94,12 +89,8 @@ pub struct Question {
     pub budget: u64,
     /// The local steps to choose from; none: any.
     pub local_steps: Option<Vec<usize>>,
-    /// Whether every client may be asked every round.
-    pub full: bool,
-    /// Whether cohorts may be drawn by weight.
-    pub with_replacement: bool,
-    /// Whether cohorts of different clients may be drawn.
-    pub without_replacement: bool,
+    /// The schemes to choose from, whatever their cohorts.
+    pub schemes: Vec<Scheme>,
     /// The largest cohort.
     pub largest_cohort: usize,
 }
@@ -145,49 +136,54 @@ impl Task<'_> {
         self.start.iter().zip(self.stable_point).map(|(start, stable)| start - stable).collect()
     }
 
-    /// Whether coordinates are affine and do not mix, so that rounds are cheap.
+    /// Whether rounds are those of numbers, so that they are cheap.
     fn is_simple(&self) -> bool {
-        let response = self.federation.response();
-        self.federation.is_affine() && (response.is_diagonal() || self.federation.dim() == 1)
+        let plain = self.protocol.server.vectors() == 0 && !self.protocol.local.keeps();
+        plain && round::is_split(self.federation)
     }
 
-    /// The rounds of the task's problem; `scaled` where objectives are.
-    fn dynamics(&self, scaled: bool, detail: Detail) -> Box<dyn Dynamics + '_> {
-        let protocol = PFedAvg { scale_objectives: scaled, ..*self.protocol };
-        let Task { federation, stable_point, start, .. } = *self;
-        match self.is_simple() {
-            true => Box::new(Coordinates::new(federation, &protocol, stable_point, detail)),
-            false => Box::new(Coupled::new(federation, &protocol, stable_point, start, detail)),
-        }
+    /// What small steps move by, in units of P-FedAvg's, times the margin.
+    fn pace(&self) -> f64 {
+        self.margin * round::speed(self.protocol)
     }
 
     /// Whether objectives are scaled under a scheme.
     fn scales(&self, scheme: Scheme) -> bool {
-        self.protocol.scale_objectives && matches!(scheme, Scheme::WithoutReplacement { .. })
+        self.protocol.scale_objectives && cohort::may_scale(scheme)
+    }
+
+    /// The task's protocol under another scheme.
+    fn under(&self, scheme: Scheme) -> Protocol {
+        Protocol { scheme, scale_objectives: self.scales(scheme), ..*self.protocol }
     }
 }
 
 /// The first rounds of the task's own protocol, each worked out by itself.
 const OWN_ROUNDS: u64 = 1000;
+/// Numbers that following it may touch.
+const OWN_WORK: f64 = 2e9;
 
 /// When the task's own protocol meets the target for good, if it does so within `budget` steps. Its
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
-    let PFedAvg { scheme, local_steps, step_size, .. } = *task.protocol;
-    let mut dynamics = task.dynamics(task.scales(scheme), Detail::Full);
+    let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
+    let protocol = task.under(scheme);
+    let cohorts = paths::cohorts(task.federation.weights(), &protocol, &[scheme]);
+    let chance = cohorts.schemes[0];
+    let mut paths = Paths::new(task, &protocol, cohorts, Detail::Full)?;
     let error = task.error();
     let aim = Aim {
         start: &error,
         target,
-        margin: task.margin,
         stable_first_round: false,
         apart: OWN_ROUNDS,
         change: PRECISE,
         patience: 1.0,
+        promise: true,
+        most: OWN_WORK,
     };
-    let sampling = Sampling::of(scheme, task.federation.clients());
-    let way = [(sampling, budget / local_steps as u64)];
-    let reach = follow(&mut *dynamics, local_steps, step_size, &aim, &way, &mut 0.0)[0].reach?;
+    let way = [(chance, budget / local_steps as u64)];
+    let reach = follow(&mut paths, local_steps, step_size, &aim, &way, &mut 0.0)[0].reach?;
     Some(Proposal {
         scheme,
         local_steps,

@@ -2,18 +2,32 @@
 
 use nalgebra::{Complex, DMatrix, Schur};
 
-/// All eigenvalues, or none where the iteration does not settle or an entry is not finite.
-fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
+/// All eigenvalues in a unit, and that unit; none where the iteration does not settle or an entry is
+/// not finite.
+fn eigenvalues(matrix: &DMatrix<f64>) -> Option<(Vec<Complex<f64>>, f64)> {
     if !matrix.iter().all(|entry| entry.is_finite()) {
         return None;
     }
     if matrix.nrows() == 1 {
-        return Some(vec![Complex::new(matrix[(0, 0)], 0.0)]);
+        return Some((vec![Complex::new(matrix[(0, 0)], 0.0)], 1.0));
     }
+    let unit = unit(matrix);
+    let matrix = matrix / unit;
     // The iteration compares entries with the diagonal beside them, and finds no end where
     // eigenvalues crowd around zero; away from zero it does.
     let size = matrix.amax();
-    [0.0, size, -2.0 * size].into_iter().find_map(|shift| shifted(matrix, shift))
+    let found = [0.0, size, -2.0 * size].into_iter().find_map(|shift| shifted(&matrix, shift));
+    Some((found?, unit))
+}
+
+/// What to measure entries in so that their squares and sums can be represented: a power of two, and
+/// one wherever they can be anyway.
+fn unit(matrix: &DMatrix<f64>) -> f64 {
+    let size = matrix.amax();
+    match size == 0.0 || (1e-100..1e100).contains(&size) {
+        true => 1.0,
+        false => libm::exp2(libm::floor(libm::log2(size))),
+    }
 }
 
 /// The eigenvalues by way of those of the matrix plus a multiple of the identity.
@@ -32,7 +46,7 @@ fn modulus(value: &Complex<f64>) -> f64 {
 /// The largest modulus of an eigenvalue.
 pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
     match eigenvalues(matrix) {
-        Some(values) => Some(values.iter().map(modulus).fold(0.0, f64::max)),
+        Some((values, unit)) => Some(unit * values.iter().map(modulus).fold(0.0, f64::max)),
         None if matrix.iter().all(|entry| entry.is_finite()) => Some(growth(matrix)),
         None => None,
     }
@@ -41,7 +55,8 @@ pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
 /// The radius as the limit of |Aᵏ|^(1/k) (Gelfand), by repeated squaring: slower and, where the radius
 /// is far below the norm, less exact than eigenvalues, but there is nothing to converge.
 fn growth(matrix: &DMatrix<f64>) -> f64 {
-    let (mut power, mut log, mut share) = (matrix.clone(), 0.0, 1.0);
+    let unit = unit(matrix);
+    let (mut power, mut log, mut share) = (matrix / unit, 0.0, 1.0);
     for _ in 0..SQUARINGS {
         let size = power.norm();
         if size == 0.0 {
@@ -52,7 +67,7 @@ fn growth(matrix: &DMatrix<f64>) -> f64 {
         power = &power * &power;
         share *= 0.5;
     }
-    libm::exp(log)
+    unit * libm::exp(log)
 }
 
 /// The power that the last of them reaches is 2⁴⁰.
@@ -60,7 +75,8 @@ const SQUARINGS: usize = 40;
 
 /// The smallest real part of an eigenvalue.
 pub(crate) fn smallest_real_part(matrix: &DMatrix<f64>) -> Option<f64> {
-    Some(eigenvalues(matrix)?.iter().map(|l| l.re).fold(f64::INFINITY, f64::min))
+    let (values, unit) = eigenvalues(matrix)?;
+    Some(unit * values.iter().map(|l| l.re).fold(f64::INFINITY, f64::min))
 }
 
 #[cfg(test)]
@@ -77,6 +93,23 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
         }
         assert_eq!(growth(&DMatrix::zeros(2, 2)), 0.0);
+    }
+
+    /// Matrices of all sizes have the radius of their size.
+    #[test]
+    fn sizes_do_not_matter() {
+        let matrix = DMatrix::from_row_slice(3, 3, &[0.5, 0.9, 1.0, 0.0, -0.7, 0.3, 0.2, 0.0, 0.1]);
+        let expected = radius(&matrix).unwrap();
+        for size in [1e-320, 1e-200, 1e-9, 1e9, 1e154, 1e200, 1.7e308] {
+            let scaled = &matrix * size;
+            let tolerance = if size < 1e-300 { 1e-2 } else { 1e-9 };
+            for found in [radius(&scaled).unwrap(), growth(&scaled)] {
+                assert!((found / size / expected - 1.0).abs() < tolerance, "{size}: {found}");
+            }
+            let real = smallest_real_part(&scaled).unwrap() / size;
+            let expected = smallest_real_part(&matrix).unwrap();
+            assert!((real / expected - 1.0).abs() < tolerance, "{size}: {real}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use fedback_core::federation::Federation;
 use nalgebra::{DMatrix, DVector};
 
+use crate::minimisation::Minimisation;
 use crate::newton::{self, Smooth};
 use crate::spectrum;
 use crate::starts::starts;
@@ -82,6 +83,8 @@ pub struct StableReport {
     pub everywhere: Option<Spectra>,
     /// Whether there is a whole line of stable points, of which none is listed.
     pub line: bool,
+    /// What repeated minimisation does from the given start.
+    pub minimisation: Minimisation,
 }
 
 /// A singular value this small against the size of the responses is zero.
@@ -147,6 +150,9 @@ fn by_matrix(federation: &Federation) -> StableReport {
     let field = federation.mean_field(&vec![0.0; dim], &vec![0.0; dim]);
     let derivative = &field.curvature + &field.reaction;
     let spectra = spectra(&field.curvature, &field.reaction);
+    if !derivative.iter().all(|entry| entry.is_finite()) {
+        return too_far(spectra);
+    }
     let singular = derivative.clone().svd(true, true);
     let negligible = SINGULAR * (1.0 + field.reaction.amax());
     if singular.singular_values.min() > negligible {
@@ -163,23 +169,35 @@ fn by_matrix(federation: &Federation) -> StableReport {
 /// The radius of repeated minimisation and the margin of small steps.
 pub type Spectra = (Option<f64>, Option<f64>);
 
+fn too_far(spectra: Spectra) -> StableReport {
+    let reason = "the stable point is too far out to be represented: the numbers of the problem are \
+                  too large";
+    StableReport {
+        points: Vec::new(),
+        stability: Stability::Unknown,
+        reason: Some(reason.into()),
+        everywhere: Some(spectra),
+        line: false,
+        minimisation: Minimisation::by_radius(spectra.0),
+    }
+}
+
 fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport {
     if !residual.is_finite() {
-        let reason = "the stable point is too far out to be represented: the numbers of the \
-                      problem are too large";
-        return StableReport {
-            points: Vec::new(),
-            stability: Stability::Unknown,
-            reason: Some(reason.into()),
-            everywhere: Some(spectra),
-            line: false,
-        };
+        return too_far(spectra);
     }
     let (minimisation_radius, gradient_margin) = spectra;
     let iterations = 1;
     let point = StablePoint { theta, residual, iterations, minimisation_radius, gradient_margin };
     let (stability, reason) = judge(std::slice::from_ref(&point));
-    StableReport { points: vec![point], stability, reason, everywhere: None, line: false }
+    StableReport {
+        points: vec![point],
+        stability,
+        reason,
+        everywhere: None,
+        line: false,
+        minimisation: Minimisation::by_radius(minimisation_radius),
+    }
 }
 
 fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
@@ -200,6 +218,7 @@ fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
         reason: Some(reason.into()),
         everywhere: Some(spectra),
         line: consistent,
+        minimisation: Minimisation::by_radius(spectra.0),
     }
 }
 
@@ -208,9 +227,9 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     let mut points: Vec<StablePoint> = Vec::new();
     add(&mut points, flow(federation, start));
     add(&mut points, search(federation, &zeros, f64::INFINITY));
-    let (end, converged) = repeated_minimisation(federation, &zeros);
-    let from_there = end.and_then(|end| search(federation, end.as_slice(), f64::INFINITY));
-    add(&mut points, from_there);
+    let minimisation = Minimisation::from_start(federation, start);
+    let end = minimisation.end.as_deref();
+    add(&mut points, end.and_then(|end| search(federation, end, f64::INFINITY)));
     for start in starts(federation) {
         add(&mut points, flow(federation, start.as_slice()));
     }
@@ -219,11 +238,16 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     }
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
+    let minimisation = minimisation.among(&points);
     let (stability, mut reason) = judge(&points);
-    if !points.is_empty() && !converged && reason.is_none() {
-        reason = Some("repeated minimisation does not converge from zeros".into());
+    if !points.is_empty() && reason.is_none() {
+        reason = match minimisation.settles {
+            Some(true) => None,
+            Some(false) => Some("repeated minimisation does not settle from the start".into()),
+            None => Some("whether repeated minimisation settles is not known".into()),
+        };
     }
-    StableReport { points, stability, reason, everywhere: None, line: false }
+    StableReport { points, stability, reason, everywhere: None, line: false, minimisation }
 }
 
 /// Keeps a point that is not known yet.
@@ -327,22 +351,6 @@ fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<Stable
         minimisation_radius,
         gradient_margin,
     })
-}
-
-/// θ ← argmin f(·; θ) until it stands still; the last θ, and whether it did.
-fn repeated_minimisation(federation: &Federation, start: &[f64]) -> (Option<DVector<f64>>, bool) {
-    let mut theta = DVector::from_column_slice(start);
-    for _ in 0..40 {
-        let Some(next) = minimiser(federation, theta.as_slice(), &theta) else {
-            return (None, false);
-        };
-        let moved = (&next - &theta).norm();
-        theta = next;
-        if moved <= 1e-8 * (1.0 + theta.norm()) {
-            return (Some(theta), true);
-        }
-    }
-    (Some(theta), false)
 }
 
 /// argmin f(·; deployed), searched from `start`.

@@ -3,11 +3,12 @@
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
+};
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
-use fedback_theory::certificate::{Certificate, Verdict, confidence};
-use fedback_theory::p_fedavg::PFedAvg;
+use fedback_theory::certificate::{Certificate, Tips, Verdict, Why, confidence};
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
@@ -25,24 +26,26 @@ fn scalars(sensitivity: &[f64]) -> Federation {
     gaussian(&vec![1.0 / n as f64; n], 1.0, Sensitivity::Scalar(sensitivity.to_vec()), 1)
 }
 
-fn constant(size: f64) -> PFedAvg {
-    PFedAvg {
+fn constant(size: f64) -> Protocol {
+    Protocol {
         scheme: Scheme::Full,
         local_steps: 1,
         batch: Batch::Sampled(1),
         step_size: StepSize::Constant(size),
+        local: LocalRule::Descent,
+        server: ServerRule::Average,
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
     }
 }
 
-fn certify(federation: &Federation, protocol: &PFedAvg, start: &[f64]) -> Certificate {
-    Certificate::of(federation, protocol, start, 100, &mut |_| ())
+fn certify(federation: &Federation, protocol: &Protocol, start: &[f64]) -> Certificate {
+    Certificate::of(federation, protocol, None, start, 100, &mut |_| ())
 }
 
-fn verdict(federation: &Federation, protocol: &PFedAvg) -> Verdict {
-    certify(federation, protocol, &vec![0.0; federation.dim()]).judgement.verdict
+fn verdict(federation: &Federation, protocol: &Protocol) -> Verdict {
+    certify(federation, protocol, &vec![0.0; federation.dim()]).judgement.verdict()
 }
 
 /// ε̄ < −1: minimisation oscillates and diverges, P-FedAvg converges for η < 2/(1 − ε̄).
@@ -50,14 +53,14 @@ fn verdict(federation: &Federation, protocol: &PFedAvg) -> Verdict {
 fn strongly_negative_sensitivity() {
     let federation = scalars(&[-1.5, -1.7]);
     let found = certify(&federation, &constant(0.2), &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
     assert_eq!(found.judgement.minimisation.settles, Some(false));
     assert!((found.minimisation_radius().unwrap() - 1.6).abs() < 1e-12);
     assert!((found.gradient_margin().unwrap() - 2.6).abs() < 1e-12);
     assert!((found.points[0].largest.unwrap() - 2.0 / 2.6).abs() < 1e-9);
     let found = certify(&federation, &constant(0.9), &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
     assert!(found.judgement.small_steps.constant.unwrap() < 2.0 / 2.6);
     let (beta, gamma) = found.judgement.small_steps.decaying.unwrap();
@@ -69,11 +72,11 @@ fn the_edge_at_one() {
     let at = |average: f64| scalars(&[average - 0.3, average + 0.3]);
     assert_eq!(verdict(&at(0.99), &constant(0.05)), Verdict::Settles);
     let above = certify(&at(1.01), &constant(0.05), &[0.0]);
-    assert_eq!(above.judgement.verdict, Verdict::DoesNotSettle);
+    assert_eq!(above.judgement.verdict(), Verdict::DoesNotSettle);
     assert!((above.gradient_margin().unwrap() + 0.01).abs() < 1e-12);
     let exactly = certify(&at(1.0), &constant(0.05), &[0.0]);
-    assert_eq!(exactly.judgement.verdict, Verdict::DoesNotSettle);
-    assert!(exactly.judgement.reason.contains("no stable point"));
+    assert_eq!(exactly.judgement.verdict(), Verdict::DoesNotSettle);
+    assert_eq!(exactly.judgement.small_steps.answer.why, Why::Nowhere);
     // Averages that agree: every point is stable, none attracts.
     let line = gaussian(&[0.5, 0.5], 0.0, Sensitivity::Scalar(vec![0.7, 1.3]), 1);
     assert_eq!(verdict(&line, &constant(0.05)), Verdict::Unknown);
@@ -86,18 +89,18 @@ fn one_wild_client() {
     sensitivity[4] = 3.0;
     let federation = scalars(&sensitivity);
     assert_eq!(verdict(&federation, &constant(0.2)), Verdict::Settles);
-    let long = PFedAvg { local_steps: 20, ..constant(0.2) };
+    let long = Protocol { local_steps: 20, ..constant(0.2) };
     let found = certify(&federation, &long, &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
     assert_eq!(found.clients.parts[4].without.unwrap().verdict, Verdict::Settles);
-    assert!(found.clients.words.starts_with("client 4 (weight 0.1, sensitivity 3) tips"));
+    assert_eq!(found.clients.tips, Tips::Over { client: 4, of: 1 });
     // With half of the weight it is beyond any step: ε̄ = 1.55, and 0.1 without it.
     let mut weights = vec![0.5 / 9.0; 10];
     weights[4] = 0.5;
     let heavy = gaussian(&weights, 1.0, Sensitivity::Scalar(sensitivity), 1);
     let found = certify(&heavy, &constant(0.2), &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::DoesNotSettle);
+    assert_eq!(found.judgement.verdict(), Verdict::DoesNotSettle);
     let without = found.clients.parts[4].without.unwrap();
     assert_eq!(without.verdict, Verdict::Settles);
     assert!((without.average_sensitivity - 0.1).abs() < 1e-12);
@@ -111,7 +114,7 @@ fn complex_eigenvalues() {
     let matrix = Sensitivity::Matrix(vec![vec![vec![0.5, -2.0], vec![2.0, 0.5]]]);
     let federation = gaussian(&[1.0], 1.0, matrix, 2);
     let found = certify(&federation, &constant(0.1), &[0.0, 0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert!((found.minimisation_radius().unwrap() - 4.25f64.sqrt()).abs() < 1e-9);
     assert!((found.gradient_margin().unwrap() - 0.5).abs() < 1e-12);
     assert!((found.points[0].largest.unwrap() - 1.0 / 4.25).abs() < 1e-9);
@@ -154,12 +157,7 @@ fn minimisation_only() {
     .unwrap();
     for start in [[0.0, 0.0], [1e-3, 2e-3]] {
         let found = certify(&federation, &constant(0.01), &start);
-        assert_eq!(
-            found.judgement.verdict,
-            Verdict::MinimisationOnly,
-            "{}",
-            found.judgement.reason
-        );
+        assert_eq!(found.judgement.verdict(), Verdict::MinimisationOnly, "{:?}", found.judgement);
         assert!(found.minimisation_radius().unwrap() < 1e-6);
         assert!((found.gradient_margin().unwrap() + 1.0).abs() < 1e-9);
     }
@@ -184,12 +182,7 @@ fn several_stable_points() {
             |end: f64| found.points.iter().any(|truth| (truth.point.theta[0] - end).abs() < 1e-9);
         assert!(found_too(0.5 - 0.5 * root) && found_too(0.5 + 0.5 * root));
         assert!((found.points[0].point.theta[0] - end).abs() < 1e-9, "{start}");
-        assert_eq!(
-            found.judgement.own_steps.answer.settles,
-            Some(true),
-            "{}",
-            found.judgement.reason
-        );
+        assert_eq!(found.judgement.own_steps.answer.settles, Some(true), "{:?}", found.judgement);
         let repels = found.points.iter().filter(|truth| truth.largest.is_none());
         assert!(repels.into_iter().all(|truth| (truth.point.theta[0] - 1.0).abs() < 1e-9));
     }
@@ -200,32 +193,32 @@ fn several_stable_points() {
 fn averaged_models() {
     let sensitivity = Sensitivity::Scalar(vec![0.1, 0.2, 0.3]);
     let federation = gaussian(&[0.6, 0.3, 0.1], 1.0, sensitivity, 1);
-    let deltas = PFedAvg {
+    let deltas = Protocol {
         scheme: Scheme::WithoutReplacement { cohort: 1 },
         step_size: StepSize::Decaying { beta: 4.0, gamma: 40.0 },
         ..constant(0.1)
     };
     assert_eq!(verdict(&federation, &deltas), Verdict::Settles);
-    let iterates = PFedAvg { aggregate: Aggregate::Iterates, ..deltas };
+    let iterates = Protocol { aggregate: Aggregate::Iterates, ..deltas };
     let found = certify(&federation, &iterates, &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::MinimisationOnly, "{}", found.judgement.reason);
+    assert_eq!(found.judgement.verdict(), Verdict::MinimisationOnly, "{:?}", found.judgement);
 }
 
 /// Steps that are small at last but not at first: 30/(t + 1) multiplies by 29 before anything.
 #[test]
 fn the_first_steps_count() {
     let federation = scalars(&[0.0, 0.1]);
-    let decaying = |beta: f64, gamma: f64| PFedAvg {
+    let decaying = |beta: f64, gamma: f64| Protocol {
         step_size: StepSize::Decaying { beta, gamma },
         ..constant(0.1)
     };
     assert_eq!(verdict(&federation, &decaying(3.0, 10.0)), Verdict::Settles);
     let found = certify(&federation, &decaying(30.0, 1.0), &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
-    assert!(found.judgement.reason.contains("first steps are too large"));
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
+    assert!(matches!(found.judgement.own_steps.answer.why, Why::TooLargeFirst { .. }));
     // β · margin = 0.0095: a million rounds do not halve the error.
     let found = certify(&federation, &decaying(0.01, 10.0), &[0.0]);
-    assert_eq!(found.judgement.verdict, Verdict::SettlesWithSmallSteps);
+    assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
 }
 
 /// The paper's N = 25 setting in two clients: |PS − PO| by the local repair of Proposition 2.6.

@@ -3,10 +3,11 @@
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
+};
 use fedback_core::response::{Sensitivity, location};
 use fedback_theory::constants::{Constants, Origin};
-use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable::stable_point;
 
 fn federation(sensitivity: &Sensitivity) -> Federation {
@@ -20,11 +21,13 @@ fn federation(sensitivity: &Sensitivity) -> Federation {
     .unwrap()
 }
 
-const PROTOCOL: PFedAvg = PFedAvg {
+const PROTOCOL: Protocol = Protocol {
     scheme: Scheme::Full,
     local_steps: 1,
     batch: Batch::Sampled(4),
     step_size: StepSize::Constant(0.1),
+    local: LocalRule::Descent,
+    server: ServerRule::Average,
     deploy: Deploy::Step,
     aggregate: Aggregate::Deltas,
     scale_objectives: false,

@@ -3,14 +3,15 @@
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
+};
 use fedback_core::response::{Sensitivity, location};
 use fedback_core::stream::{Draws, Purpose, Seed, Stream};
-use fedback_theory::asymptotic::large_time;
+use fedback_theory::asymptotic::{NoLaw, large_time};
 use fedback_theory::bounds::{Bound, Bounds};
 use fedback_theory::constants::{Constant, Constants};
 use fedback_theory::exact::ExactCurve;
-use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::stable::{Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64], noise: f64) -> Federation {
@@ -23,12 +24,14 @@ fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64], noise: f64) -> F
     .unwrap()
 }
 
-fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> PFedAvg {
-    PFedAvg {
+fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> Protocol {
+    Protocol {
         scheme,
         local_steps,
         batch: Batch::Sampled(1),
         step_size,
+        local: LocalRule::Descent,
+        server: ServerRule::Average,
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
@@ -37,14 +40,14 @@ fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> PFedAvg 
 
 const ANY_STEP: StepSize = StepSize::Decaying { beta: 1.0, gamma: 10.0 };
 
-fn constants(federation: &Federation, protocol: &PFedAvg, start: &[f64]) -> Constants {
+fn constants(federation: &Federation, protocol: &Protocol, start: &[f64]) -> Constants {
     let point = stable_point(federation, start);
     Constants::of(federation, protocol, start, point.as_deref())
 }
 
 fn bounds(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     delta: Option<f64>,
 ) -> Bounds {
@@ -56,13 +59,13 @@ fn bounds(
 /// The largest ratio of the exact error to `bound(t)`, over `rounds` rounds.
 fn worst(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     rounds: u64,
     bound: impl Fn(f64) -> f64,
 ) -> f64 {
     let point = stable_point(federation, start).unwrap();
-    let mut curve = ExactCurve::new(federation, protocol, start, Some(&point)).unwrap();
+    let mut curve = ExactCurve::new(federation, protocol, None, start, Some(&point)).unwrap();
     let mut worst: f64 = 0.0;
     for round in 0..=rounds {
         let step = (round * protocol.local_steps as u64) as f64;
@@ -75,12 +78,12 @@ fn worst(
 /// The largest ratio of the exact error to a theorem's bound, under the theorem's own steps.
 fn worst_of(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     rounds: u64,
     bound: &Bound,
 ) -> f64 {
-    let protocol = PFedAvg { step_size: bound.step_size().unwrap(), ..*protocol };
+    let protocol = Protocol { step_size: bound.step_size().unwrap(), ..*protocol };
     worst(federation, &protocol, start, rounds, |step| bound.at(step).unwrap())
 }
 
@@ -106,7 +109,7 @@ fn erratum_2_variance_without_replacement() {
     let scheme = Scheme::WithoutReplacement { cohort: k };
     let protocol = protocol(scheme, 1, StepSize::Constant(0.1));
     let point = stable_point(&federation, &[0.0]).unwrap();
-    let mut curve = ExactCurve::new(&federation, &protocol, &point, Some(&point)).unwrap();
+    let mut curve = ExactCurve::new(&federation, &protocol, None, &point, Some(&point)).unwrap();
     curve.advance();
     let moments = curve.moments();
     let factor = moments.distance_sq.unwrap() / moments.consensus;
@@ -129,7 +132,7 @@ fn erratum_3_c7_is_quadratic() {
     let (local_steps, step) = (20, 0.002);
     // The consensus error at the last step before an aggregation, and G on the way there.
     let before = protocol(Scheme::Full, local_steps - 1, StepSize::Constant(step));
-    let mut curve = ExactCurve::new(&federation, &before, &[0.0], Some(&[0.0])).unwrap();
+    let mut curve = ExactCurve::new(&federation, &before, None, &[0.0], Some(&[0.0])).unwrap();
     let gradient_sq = curve.advance_watching_gradients();
     let consensus = curve.moments().consensus;
     let most = (local_steps - 1) as f64;
@@ -194,7 +197,7 @@ fn erratum_5_alternative_rate() {
     assert!(ratio > 5.5 && ratio < 6.0, "{ratio}");
     let found = bounds(&federation, &protocol, &start, Some(delta)).alternative;
     let ((beta, gamma), upsilon) = (found.step.unwrap(), found.corrected.unwrap());
-    let protocol = PFedAvg { step_size: StepSize::Decaying { beta, gamma }, ..protocol };
+    let protocol = Protocol { step_size: StepSize::Decaying { beta, gamma }, ..protocol };
     let ratio = worst(&federation, &protocol, &start, 40_000, |t| upsilon / (gamma + t));
     assert!(ratio < 0.1, "{ratio}");
 }
@@ -204,7 +207,8 @@ fn erratum_6_gradients_are_bounded_along_the_trajectory_only() {
     let federation = gaussian(&[0.5, 0.5], &[0.0, 0.0], &[0.5, -0.5], 1.0);
     let protocol = protocol(Scheme::Full, 1, ANY_STEP);
     let along = |start: f64| {
-        let mut curve = ExactCurve::new(&federation, &protocol, &[start], Some(&[0.0])).unwrap();
+        let mut curve =
+            ExactCurve::new(&federation, &protocol, None, &[start], Some(&[0.0])).unwrap();
         (0..200).map(|_| curve.advance_watching_gradients()).fold(0.0, f64::max)
     };
     // 9/4 θ² + σ² at the start, and so without bound over starts.
@@ -259,7 +263,7 @@ fn erratum_19_stable_point_above_one() {
     let point = report.points[0].theta.clone();
     assert_eq!(point, [-2.0]);
     let stay = protocol(Scheme::Full, 3, StepSize::Constant(0.1));
-    let mut curve = ExactCurve::new(&federation, &stay, &point, Some(&point)).unwrap();
+    let mut curve = ExactCurve::new(&federation, &stay, None, &point, Some(&point)).unwrap();
     (0..100).for_each(|_| curve.advance());
     assert_eq!(curve.moments().distance_sq, Some(0.0));
     let found = bounds(&federation, &stay, &[0.0], None);
@@ -278,7 +282,7 @@ fn erratum_20_signed_sensitivities() {
     }
     let point = stable_point(&federation, &[0.0]).unwrap();
     assert!((point[0] - 1.5 / 0.7).abs() < 1e-12);
-    let mut curve = ExactCurve::new(&federation, &protocol, &[0.0], Some(&point)).unwrap();
+    let mut curve = ExactCurve::new(&federation, &protocol, None, &[0.0], Some(&point)).unwrap();
     (0..20_000).for_each(|_| curve.advance());
     assert!(curve.moments().distance_sq.unwrap() < 1e-3);
 }
@@ -337,7 +341,7 @@ fn the_papers_problem() {
 
 struct Problem {
     federation: Federation,
-    protocol: PFedAvg,
+    protocol: Protocol,
     start: Vec<f64>,
 }
 
@@ -373,7 +377,7 @@ fn random_problem(draws: &mut Draws, kind: usize) -> Problem {
     )
     .unwrap();
     let local_steps = [1, 2, 5][(draws.uniform() * 3.0) as usize];
-    let protocol = PFedAvg { scale_objectives: scaled, ..protocol(scheme, local_steps, ANY_STEP) };
+    let protocol = Protocol { scale_objectives: scaled, ..protocol(scheme, local_steps, ANY_STEP) };
     let point = stable_point(&federation, &vec![0.0; dim]).unwrap();
     let start = point.iter().map(|x| x + far * draws.normal()).collect();
     Problem { federation, protocol, start }
@@ -396,7 +400,7 @@ fn corrected_bounds_hold_on_random_problems() {
             (&found.alternative.step, &found.alternative.corrected)
         {
             let steps = StepSize::Decaying { beta: *beta, gamma: *gamma };
-            let protocol = PFedAvg { step_size: steps, ..protocol };
+            let protocol = Protocol { step_size: steps, ..protocol };
             let ratio = worst(&federation, &protocol, &start, 10, |t| upsilon / (gamma + t));
             assert!(ratio <= 1.0 + 1e-9, "problem {count}: {ratio}");
             alternative += 1;
@@ -434,7 +438,7 @@ fn undefined_cases_are_answered_in_words() {
     assert!(found.printed.gamma.unwrap_err().contains("delta_0 = 0"));
     assert!(found.corrected.entries().iter().all(|(key, v)| v.is_ok() || key.starts_with('c')));
     // E = 1, full participation: c4 is not needed.
-    let one = bounds(&federation, &PFedAvg { local_steps: 1, ..many }, &point, None);
+    let one = bounds(&federation, &Protocol { local_steps: 1, ..many }, &point, None);
     assert_eq!(one.printed.b, Ok(2.0));
     assert!(one.printed.gamma.is_ok());
     // Nothing reacts.
@@ -448,7 +452,7 @@ fn undefined_cases_are_answered_in_words() {
     let found = bounds(&federation, &many, &[0.0], Some(3.0));
     assert!(found.corrected.upsilon.unwrap_err().contains("not positive"));
     // The model deployed once a round.
-    let found = bounds(&federation, &PFedAvg { deploy: Deploy::Round, ..many }, &[0.0], None);
+    let found = bounds(&federation, &Protocol { deploy: Deploy::Round, ..many }, &[0.0], None);
     assert!(found.printed.b.unwrap_err().contains("once a round"));
 }
 
@@ -475,11 +479,11 @@ fn large_time_law_is_the_limit() {
             (Scheme::WithoutReplacement { cohort: 2 }, true),
         ] {
             for deploy in [Deploy::Step, Deploy::Round] {
-                let protocol = PFedAvg { scale_objectives, deploy, ..protocol(scheme, 4, steps) };
+                let protocol = Protocol { scale_objectives, deploy, ..protocol(scheme, 4, steps) };
                 let law = large_time(federation, &protocol, Some(&point)).unwrap();
                 let start = vec![1.0; federation.dim()];
                 let mut curve =
-                    ExactCurve::new(federation, &protocol, &start, Some(&point)).unwrap();
+                    ExactCurve::new(federation, &protocol, None, &start, Some(&point)).unwrap();
                 let rounds = 20_000u64;
                 (0..rounds).for_each(|_| curve.advance());
                 let found = curve.moments().distance_sq.unwrap();
@@ -491,10 +495,10 @@ fn large_time_law_is_the_limit() {
     // Without noise, all that is left under full participation is the mean.
     let still = gaussian(line.weights(), &[1.0, -1.0, 2.0], &[0.4, -0.6, 0.7], 0.0);
     let protocol_of = |scale: bool, deploy: Deploy| match scale {
-        false => PFedAvg { deploy, ..protocol(Scheme::Full, 4, steps) },
+        false => Protocol { deploy, ..protocol(Scheme::Full, 4, steps) },
         true => {
             let all = Scheme::WithoutReplacement { cohort: 3 };
-            PFedAvg { deploy, scale_objectives: true, ..protocol(all, 4, steps) }
+            Protocol { deploy, scale_objectives: true, ..protocol(all, 4, steps) }
         }
     };
     let point = stable_point(&still, &[0.0]).unwrap();
@@ -506,7 +510,7 @@ fn large_time_law_is_the_limit() {
     ] {
         let protocol = protocol_of(scale, deploy);
         let law = large_time(&still, &protocol, Some(&point)).unwrap();
-        let mut curve = ExactCurve::new(&still, &protocol, &point, Some(&point)).unwrap();
+        let mut curve = ExactCurve::new(&still, &protocol, None, &point, Some(&point)).unwrap();
         (0..20_000).for_each(|_| curve.advance());
         let found = curve.moments().distance_sq.unwrap().sqrt() * (80_000.0 + law.gamma);
         let expected = law.mean.unwrap()[0].abs();
@@ -514,5 +518,6 @@ fn large_time_law_is_the_limit() {
         assert_eq!(expected > 0.1, drifts, "{scale} {deploy:?} {expected}");
     }
     let slow = protocol(Scheme::Full, 1, StepSize::Decaying { beta: 0.5, gamma: 10.0 });
-    assert!(large_time(&line, &slow, Some(&[0.0])).unwrap_err().contains("more slowly than 1/t"));
+    let law = large_time(&line, &slow, Some(&[0.0]));
+    assert!(matches!(law, Err(NoLaw::TooSlow { .. })));
 }

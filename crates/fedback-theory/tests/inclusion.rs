@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedback_core::arrivals::{Arrivals, Latency, Trace};
-use fedback_theory::inclusion::{inclusion, pairs};
+use fedback_theory::inclusion::{NoInclusion, inclusion, pairs};
 use nalgebra::DMatrix;
 
 fn arrivals(latency: Latency, deadline: Option<f64>) -> Arrivals {
@@ -206,9 +206,41 @@ fn deadlines_cut_the_integral() {
     }
 }
 
+/// Before a deadline that hardly anybody meets the fastest come in proportion to their rates: the
+/// first of two exponential clients is i with rate_i/Σ (1 − e^(−Σ d)), to relative rounding.
+#[test]
+fn tiny_deadlines_are_exact() {
+    let rates = [1.0, 0.2];
+    for digits in 1..=300 {
+        let deadline = libm::pow(10.0, -f64::from(digits));
+        let found = inclusion(&arrivals(exponential(&rates), Some(deadline)), 1).unwrap();
+        for (found, rate) in found.into_iter().zip(rates) {
+            let expected = rate / 1.2 * -libm::expm1(-1.2 * deadline);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{deadline}: {found} {expected}");
+        }
+    }
+}
+
+/// Equal medians: only the ratios of the spreads count, however small the spreads are.
+#[test]
+fn sharp_latencies_are_resolved() {
+    let at = |sigma: f64, cohort: usize| {
+        pairs(&arrivals(lognormal(&[(3.0, sigma), (3.0, sigma), (3.0, 2.0 * sigma)]), None), cohort)
+    };
+    for cohort in 1..=3 {
+        let expected = at(0.1, cohort).unwrap();
+        for sigma in [1e-2, 1e-4, 1e-5, 1e-6, 1e-8] {
+            let found = at(sigma, cohort).unwrap();
+            assert!(largest_difference(&found, &expected) < 1e-7, "{sigma} {cohort}: {found}");
+        }
+        // Where the logarithm of a time cannot tell them apart, that is said.
+        assert!(cohort == 3 || at(1e-300, cohort) == Err(NoInclusion::TooSharp));
+    }
+}
+
 #[test]
 fn too_many_clients_are_refused() {
     let rates: Vec<f64> = (1..=20_000).map(f64::from).collect();
-    let refused = inclusion(&arrivals(exponential(&rates), None), 5).unwrap_err();
-    assert!(refused.0.contains("20000 clients"), "{refused:?}");
+    let refused = inclusion(&arrivals(exponential(&rates), None), 5);
+    assert_eq!(refused, Err(NoInclusion::TooMany { clients: 20_000, trace: false }));
 }

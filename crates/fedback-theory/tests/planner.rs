@@ -3,11 +3,12 @@
 use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Aggregate, Batch, Deploy, Scheme, StepSize};
+use fedback_core::protocol::{
+    Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
+};
 use fedback_core::response::{Sensitivity, Shift, location};
 use fedback_core::stream::Seed;
 use fedback_theory::exact::ExactCurve;
-use fedback_theory::p_fedavg::PFedAvg;
 use fedback_theory::planner::{self, Latency, Prices, Proposal, Question, Task, own, search};
 use fedback_theory::stable::stable_points;
 
@@ -48,12 +49,14 @@ fn quantile(share: f64) -> f64 {
     low
 }
 
-fn protocol() -> PFedAvg {
-    PFedAvg {
+fn protocol() -> Protocol {
+    Protocol {
         scheme: Scheme::Full,
         local_steps: 5,
         batch: Batch::Sampled(1),
         step_size: StepSize::Decaying { beta: 20.0, gamma: 1000.0 },
+        local: LocalRule::Descent,
+        server: ServerRule::Average,
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
@@ -75,9 +78,11 @@ fn question(target: f64, communication: f64, straggler: f64, clients: usize) -> 
         prices: Prices { communication, straggler, latency: Latency::Exponential },
         budget: 1_000_000,
         local_steps: None,
-        full: true,
-        with_replacement: true,
-        without_replacement: true,
+        schemes: vec![
+            Scheme::Full,
+            Scheme::WithoutReplacement { cohort: 1 },
+            Scheme::WithReplacement { cohort: 1 },
+        ],
         largest_cohort: clients,
     }
 }
@@ -107,7 +112,7 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    fn cheapest(&self, schemes: &[Scheme], local_steps: &[usize]) -> (f64, PFedAvg) {
+    fn cheapest(&self, schemes: &[Scheme], local_steps: &[usize]) -> (f64, Protocol) {
         let (_, margin) = averages(self.federation);
         let spaced = |k: usize, low: f64, high: f64| {
             high * (low / high).powf(k as f64 / (self.points - 1) as f64)
@@ -119,7 +124,7 @@ impl Grid<'_> {
                     for &scheme in schemes {
                         let beta = rate / margin;
                         let step_size = StepSize::Decaying { beta, gamma: beta / first };
-                        let protocol = PFedAvg { scheme, local_steps, step_size, ..protocol() };
+                        let protocol = Protocol { scheme, local_steps, step_size, ..protocol() };
                         if let Some(cost) = self.cost(&protocol, best.0) {
                             best = (cost, protocol);
                         }
@@ -131,7 +136,7 @@ impl Grid<'_> {
     }
 
     /// What a setting costs, where that is below `bound`.
-    fn cost(&self, protocol: &PFedAvg, bound: f64) -> Option<f64> {
+    fn cost(&self, protocol: &Protocol, bound: f64) -> Option<f64> {
         let (stable, margin) = averages(self.federation);
         let weights = &self.federation.weights();
         let talk = self.question.prices.communication_of(protocol.scheme, weights);
@@ -143,7 +148,8 @@ impl Grid<'_> {
         }
         let stable_point = [stable];
         let mut curve =
-            ExactCurve::new(self.federation, protocol, &[self.start], Some(&stable_point)).unwrap();
+            ExactCurve::new(self.federation, protocol, None, &[self.start], Some(&stable_point))
+                .unwrap();
         let mut reached: Option<u64> = None;
         let mut round = 0u64;
         loop {
@@ -172,7 +178,7 @@ impl Grid<'_> {
 }
 
 /// By the definition: Bbar² + Σ Cov(c_k, c_l) D_k D_l.
-fn first_round_radius(federation: &Federation, protocol: &PFedAvg) -> f64 {
+fn first_round_radius(federation: &Federation, protocol: &Protocol) -> f64 {
     let n = federation.clients();
     let map = |i: usize| -> f64 {
         let epsilon = federation.response().diagonal(i, 0);
@@ -267,7 +273,7 @@ fn compare(seed: u64, points: usize, local_steps: &[usize]) -> Option<f64> {
     // What the plan says of itself is what the exact recursion says.
     if let Some(best) = best {
         let Proposal { scheme, local_steps, step_size, .. } = best;
-        let own = PFedAvg { scheme, local_steps, step_size, ..self::protocol() };
+        let own = Protocol { scheme, local_steps, step_size, ..self::protocol() };
         let cost = grid.cost(&own, f64::INFINITY);
         assert!(cost.is_some_and(|cost| (cost / total - 1.0).abs() < 1e-9), "{cost:?} {total}");
     }
@@ -351,7 +357,7 @@ fn matrices_agree_with_numbers() {
             (Deploy::Step, Aggregate::Deltas, true),
         ] {
             let step_size = StepSize::Decaying { beta: 4.0, gamma: 12.0 };
-            let protocol = PFedAvg {
+            let protocol = Protocol {
                 scheme,
                 deploy,
                 aggregate,
@@ -416,7 +422,7 @@ fn a_logistic_problem() {
     let start = [0.0; 4];
     let report = stable_points(&federation, &start);
     let point = &report.points[0];
-    let protocol = PFedAvg { batch: Batch::Sampled(4), ..protocol() };
+    let protocol = Protocol { batch: Batch::Sampled(4), ..protocol() };
     let task = Task {
         federation: &federation,
         protocol: &protocol,
@@ -425,12 +431,8 @@ fn a_logistic_problem() {
         margin: point.gradient_margin.unwrap(),
         smoothness: 2.5,
     };
-    let question = Question {
-        budget: 100_000,
-        with_replacement: false,
-        without_replacement: false,
-        ..question(0.02, 10.0, 0.0, 3)
-    };
+    let question =
+        Question { budget: 100_000, schemes: vec![Scheme::Full], ..question(0.02, 10.0, 0.0, 3) };
     let best = search(&task, &question, &mut |_| ()).best.unwrap();
     assert!(best.worst_after <= 0.02 && best.distance_sq > 0.002, "{best:?}");
     let there = Task { start: &point.theta, ..task };
@@ -525,7 +527,7 @@ fn narrow_valleys() {
     for case in cases {
         let Case { federation, start, target, batch, deploy, .. } = case;
         let question = question(target, case.communication, 0.0, federation.clients());
-        let ready = PFedAvg { batch: Batch::Sampled(batch), deploy, ..protocol() };
+        let ready = Protocol { batch: Batch::Sampled(batch), deploy, ..protocol() };
         let (stable, margin) = averages(&federation);
         let task = Task {
             federation: &federation,
@@ -543,7 +545,7 @@ fn narrow_valleys() {
             for (k, l) in (0..25).flat_map(|k| (0..25).map(move |l| (k, l))) {
                 let (first, gamma) = (spaced(k, case.first), spaced(l, case.gamma));
                 let step_size = StepSize::Decaying { beta: first * gamma, gamma };
-                let tried = PFedAvg { local_steps, step_size, ..ready };
+                let tried = Protocol { local_steps, step_size, ..ready };
                 cheapest = grid.cost(&tried, cheapest).unwrap_or(cheapest);
             }
         }
@@ -551,7 +553,7 @@ fn narrow_valleys() {
         assert!(cheapest <= case.found, "the grid misses the valley: {cheapest}");
         assert!(best.total() <= 1.1 * cheapest, "{best:?} {cheapest}");
         let Proposal { local_steps, step_size, .. } = best;
-        let own = PFedAvg { local_steps, step_size, ..ready };
+        let own = Protocol { local_steps, step_size, ..ready };
         assert_eq!(grid.cost(&own, f64::INFINITY), Some(best.total()));
     }
 }

@@ -208,6 +208,10 @@ pub struct PlanArgs {
     /// Schemes to choose from (default: all)
     #[arg(long, value_name = "SCHEME,…", value_delimiter = ',', value_enum)]
     pub schemes: Vec<SchemeChoice>,
+    /// Algorithms to choose from: p-fedavg, scaffold, fedprox[:PROXIMAL], momentum[:BETA] (default: the
+    /// spec's own)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub algorithms: Vec<String>,
     /// The largest cohort (default: all clients)
     #[arg(long, value_name = "K")]
     pub max_cohort: Option<f64>,

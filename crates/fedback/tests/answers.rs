@@ -21,7 +21,19 @@ use difference::{Difference, differences};
 
 /// Stored answers that are known to be wrong: the spec, the path at or below which they are, the
 /// reason.
-const ALLOWED: [(&str, &str, &str); 0] = [];
+const ALLOWED: [(&str, &str, &str); 2] = [
+    (
+        "plane-iterates",
+        "plan",
+        "averaged models of unequal weights are rescaled by every round, however small its steps: what \
+         was promised was left in the end",
+    ),
+    (
+        "line-slow",
+        "check.own_steps.rounds",
+        "more rounds are followed before the power law takes over: the tenth digit of 5.75e14 rounds",
+    ),
+];
 
 /// Keys whose values are sentences, or are not the same twice.
 const LEFT_OUT: [&str; 8] =

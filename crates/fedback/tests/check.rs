@@ -3,16 +3,28 @@
 use std::fmt::Write;
 use std::process::Command;
 
+/// The answer of a command about a spec in a folder of its own.
+fn ask(command: &str, table: &str, spec: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("people.csv"), table).unwrap();
+    std::fs::write(folder.path().join("spec.toml"), spec).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_fedback"))
+        .args([command, "spec.toml", "--json"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
 /// A feature that says nothing of the label: two stable points attract, and the one between them
 /// repels.
 fn check(start: &str) -> serde_json::Value {
-    let folder = tempfile::tempdir().unwrap();
     let mut table = String::from("x,y,site\n");
     for k in 0..240 {
         let x = f64::from(k / 5 % 24) / 8.0 - 23.0 / 16.0;
         writeln!(table, "{x},{},s{}", u8::from(k % 5 == 0), k % 3).unwrap();
     }
-    std::fs::write(folder.path().join("people.csv"), table).unwrap();
     let spec = format!(
         r#"
         rounds = 300
@@ -29,14 +41,7 @@ fn check(start: &str) -> serde_json::Value {
         start = {start}
         "#
     );
-    std::fs::write(folder.path().join("spec.toml"), spec).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_fedback"))
-        .args(["check", "spec.toml", "--json"])
-        .current_dir(&folder)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    ask("check", &table, &spec)
 }
 
 #[test]
@@ -44,4 +49,44 @@ fn a_start_between_two_stable_points_is_not_certified() {
     assert_ne!(check("0.02")["verdict"], "settles");
     assert_ne!(check("0.0")["verdict"], "settles");
     assert_eq!(check("0.7")["verdict"], "settles");
+}
+
+/// `solve` and `check` say the same of repeated minimisation, and a radius close to one is below it.
+#[test]
+fn repeated_minimisation_is_one_answer() {
+    let mut table = String::from("a,b,y,site\n");
+    for k in 0..90 {
+        let of = |factor: i32, size: i32| f64::from(k * factor % size);
+        let (a, b, noise) = (of(37, 61) / 30.0 - 1.0, of(53, 47) / 23.0 - 1.0, of(29, 31) / 15.0);
+        let y = i32::from(a - 0.7 * b + noise > 0.6);
+        let site = if k % 4 == 0 { y } else { k * 7 % 3 };
+        writeln!(table, "{a},{b},{y},s{site}").unwrap();
+    }
+    for (scale, radius, settles) in [
+        (0.9916, 0.96, true),
+        (1.0635, 0.9915, true),
+        (-0.7756, 0.9915, true),
+        (1.1087, 1.01, false),
+    ] {
+        let sensitivity = [1.0, -0.4, 0.2].map(|e| e * scale);
+        let spec = format!(
+            r#"
+            rounds = 300
+            [problem]
+            base = {{ kind = "table", path = "people.csv", label = "y", partition = {{ column = "site" }} }}
+            response = {{ kind = "best-response", features = ["a", "b"], sensitivity = {sensitivity:?} }}
+            loss = {{ kind = "logistic", l2 = 0.02 }}
+            [algorithm]
+            kind = "p-fedavg"
+            scheme = "full"
+            step_size = {{ constant = 0.1 }}
+            "#
+        );
+        let (solved, checked) = (ask("solve", &table, &spec), ask("check", &table, &spec));
+        let found = solved["minimisation_radius"].as_f64().unwrap();
+        assert!((found - radius).abs() < 1e-4, "{scale}: {found}");
+        assert_eq!(checked["minimisation"]["settles"], settles, "{scale}: {checked}");
+        assert_eq!(checked["minimisation"], solved["minimisation"]);
+        assert_eq!(solved["reason"].is_null(), settles, "{}", solved["reason"]);
+    }
 }

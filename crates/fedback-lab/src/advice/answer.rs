@@ -18,6 +18,13 @@ impl Advice {
             cost.map(|cost| json!({"steps": cost.steps, "total_time": cost.total_time}))
         };
         json!({
+            "algorithm": best.map(|_| self.rival.keys()),
+            "algorithms": self.rivals.iter().map(|(rival, best)| json!({
+                "algorithm": rival.keys(),
+                "total_time": best.as_ref().map(Proposal::total),
+                "local_steps": best.as_ref().map(|best| best.local_steps),
+                "rounds": best.as_ref().map(|best| best.rounds),
+            })).collect::<Vec<_>>(),
             "local_steps": best.map(|best| best.local_steps),
             "cohort": cohort,
             "scheme": best.map(|best| scheme_and_cohort(best.scheme).0),
@@ -59,7 +66,7 @@ impl Advice {
             "search_cut": self.search_cut,
             "own_setting": self.own.as_ref().map(|own| brief(own, clients)),
             "own_excluded": self.own_excluded,
-            "mirrored_start": self.mirrored.as_ref().map(|mirrored| brief(mirrored, clients)),
+            "mirrored_start": Value::Null,
             "paper": self.paper.as_ref().map(|(printed, corrected)| json!({
                 "printed": cost(printed),
                 "corrected": cost(corrected),

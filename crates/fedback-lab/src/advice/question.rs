@@ -2,6 +2,8 @@
 
 use fedback_theory::planner::{Latency, Prices};
 
+use super::Rival;
+use crate::plan::Outline;
 use crate::spec::{KeyError, SchemeName};
 
 /// What is asked.
@@ -17,6 +19,8 @@ pub struct Question {
     pub local_steps: Option<Vec<usize>>,
     /// The schemes to choose from.
     pub schemes: Vec<SchemeName>,
+    /// The algorithms to choose from; none: the spec's own.
+    pub algorithms: Vec<Rival>,
     /// The largest cohort; none: all clients.
     pub most_clients: Option<usize>,
     /// The share of A that is planned for; none: [`super::EXACT`] or [`super::APPROXIMATE`].
@@ -29,7 +33,8 @@ pub struct Question {
 
 impl Question {
     /// Refuses what makes no sense; keys are the fields' names.
-    pub fn check(&self, clients: usize) -> Result<(), KeyError> {
+    pub fn check(&self, plan: &Outline) -> Result<(), KeyError> {
+        let clients = plan.clients();
         let numbers = [
             ("accuracy", Some(self.accuracy), self.accuracy > 0.0, "a number above 0"),
             (
@@ -76,7 +81,7 @@ impl Question {
             let why = format!("found {largest}; the budget is {} steps", self.budget);
             return Err(KeyError::new("local_steps", why));
         }
-        Ok(())
+        self.repetitions.map_or(Ok(()), |repetitions| plan.check_repetitions(repetitions))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A check as JSON.
 
-use fedback_theory::certificate::{Answer, LocalTruth, Verdict};
+use fedback_theory::certificate::{LocalTruth, Verdict};
 use fedback_theory::constants::Constant;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ impl Check {
         let constants = &certificate.constants;
         let point = certificate.point();
         let optimal = certificate.optimal.as_ref();
-        let (own, small) = (&judgement.own_steps, &judgement.small_steps);
+        let (own, small) = (&self.own_steps, &self.small_steps);
         let assumptions = &certificate.assumptions;
         let average = constants.average_sensitivity.value;
         json!({
@@ -35,11 +35,14 @@ impl Check {
             "price_of_stability": point.and_then(|point| point.price),
             "degenerate": certificate.is_degenerate(),
             "per_client": self.clients(),
-            "tips": certificate.clients.words,
-            "minimisation": answer(&judgement.minimisation),
+            "tips": self.tips,
+            "minimisation": {
+                "settles": judgement.minimisation.settles,
+                "why": self.whys[0],
+            },
             "own_steps": {
                 "settles": own.answer.settles,
-                "why": own.answer.why,
+                "why": self.whys[1],
                 "rounds": own.rounds,
                 "peak": own.peak,
                 "floor": own.floor,
@@ -47,7 +50,7 @@ impl Check {
             },
             "small_steps": {
                 "settles": small.answer.settles,
-                "why": small.answer.why,
+                "why": self.whys[2],
                 "largest_step": small.largest,
                 "largest_step_in_mean": small.largest_in_mean,
                 "constant": small.constant,
@@ -144,10 +147,6 @@ fn local(truth: &LocalTruth) -> Value {
             "spread": bias.spread,
         })),
     })
-}
-
-fn answer(answer: &Answer) -> Value {
-    json!({ "settles": answer.settles, "why": answer.why })
 }
 
 fn constant(constant: &Constant) -> Value {

@@ -42,9 +42,8 @@ impl Curve {
             None => return None,
         };
         let dynamics = Dynamics::of(plan).ok()?;
-        let choice = dynamics.choice.as_ref();
-        let map = RoundMap::of_choice(&dynamics.federation, &dynamics.protocol, choice, at)?;
-        let factor = |size: f64| map.mean_square_radius(size).map(f64::sqrt);
+        let arrived = dynamics.arrived.as_ref();
+        let mut map = RoundMap::new(&dynamics.federation, &dynamics.protocol, arrived, at).ok()?;
         let own = own_steps(plan);
         let limit = check.certificate.point().and_then(|point| point.largest);
         let around = own.iter().copied().chain(limit);
@@ -60,11 +59,15 @@ impl Curve {
         let (mut mean, mut square) = (Vec::new(), Vec::new());
         for size in sizes {
             mean.extend(map.radius(size).filter(|r| *r <= HIGHEST).map(|r| (size, r)));
-            square.extend(factor(size).filter(|r| *r <= HIGHEST).map(|r| (size, r)));
+            let factor = map.mean_square_radius(size).map(f64::sqrt);
+            square.extend(factor.filter(|r| *r <= HIGHEST).map(|r| (size, r)));
         }
         let own = own
             .into_iter()
-            .map(|size| (size, factor(size).unwrap_or(HIGHEST).min(HIGHEST)))
+            .map(|size| {
+                let factor = map.mean_square_radius(size).map(f64::sqrt);
+                (size, factor.unwrap_or(HIGHEST).min(HIGHEST))
+            })
             .collect();
         Some(Curve { label, mean, square, own, limit })
     }

@@ -5,9 +5,10 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
 use fedback_core::state::State;
 use fedback_engine::backend::{Course, Device, assemble};
-use fedback_theory::certificate::{Answer, Certificate};
+use fedback_theory::certificate::{Certificate, SmallSteps, outlook_at};
 use fedback_theory::stable::Stability;
 
+use crate::dynamics::Dynamics;
 use crate::plan::Plan;
 
 /// Repetitions.
@@ -36,29 +37,41 @@ pub struct Trial {
 const HALVINGS: usize = 6;
 
 /// Tries the constant step size that a certificate names, and halves what it names while that does not
-/// settle.
-pub fn of_named_steps(plan: &Plan, certificate: &mut Certificate) {
-    let Some(truth) = certificate.point() else { return };
+/// settle in a trial, or theory is not sure of it; whether something is left that is named.
+pub fn of_named_steps(
+    plan: &Plan,
+    dynamics: &Dynamics<'_>,
+    certificate: &Certificate,
+    small: &mut SmallSteps,
+) -> bool {
+    let Some(truth) = certificate.point() else { return true };
     let (points, scale) = (points(certificate), certificate.judgement.own_steps.scale);
     let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
-    let small = &mut certificate.judgement.small_steps;
-    for _ in 0..HALVINGS {
-        let Some(size) = small.constant else { return };
+    let sure = |step_size: StepSize| {
+        let Dynamics { federation, protocol, arrived, .. } = dynamics;
+        let (start, stable) = (&plan.start, &certificate.stable);
+        let found = outlook_at(federation, protocol, arrived.as_ref(), start, stable, step_size);
+        found.answer.settles == Some(true)
+    };
+    for halving in 0..HALVINGS {
+        let Some(size) = small.constant else { return true };
         let protocol = Protocol { step_size: StepSize::Constant(size), ..plan.protocol };
         let affordable = EFFORT / cost_of_round(&plan.federation, &protocol);
         let expected = 4.0 / (size * margin * protocol.local_steps as f64);
         let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
         let trial = run(plan, &protocol, &points, rounds as u64);
         let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
-        if trial.astray == 0 && trial.distance.is_some_and(|far| far <= allowed) {
-            return;
+        let settles = trial.astray == 0 && trial.distance.is_some_and(|far| far <= allowed);
+        if settles && (halving == 0 || sure(StepSize::Constant(size))) {
+            let kept = |&(beta, gamma): &(f64, f64)| sure(StepSize::Decaying { beta, gamma });
+            small.decaying = small.decaying.filter(|steps| halving == 0 || kept(steps));
+            return true;
         }
         small.constant = Some(0.5 * size);
         small.decaying = small.decaying.map(|(beta, gamma)| (beta, 2.0 * gamma));
     }
     (small.constant, small.decaying) = (None, None);
-    let why = "small steps lead to the stable point, but none were found that do so in a trial";
-    small.answer = Answer { settles: None, why: why.into() };
+    false
 }
 
 /// Tries the run of a plan whose certificate says that it settles at its first stable point.

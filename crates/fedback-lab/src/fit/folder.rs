@@ -218,9 +218,8 @@ impl Fitted {
         let plan = Plan::new(point, folder.path(), "the fitted spec")?;
         let theta = &plan.start;
         let settled = stable::stable_point(&plan.federation, theta).unwrap_or(theta.clone());
-        let largest = (RoundMap::new(&plan.federation, &plan.p_fedavg()?, &settled))
-            .and_then(|map| map.largest_step())
-            .unwrap_or(f64::INFINITY);
+        let map = RoundMap::new(&plan.federation, &plan.protocol, None, &settled).ok();
+        let largest = map.and_then(|mut map| map.largest_step()).unwrap_or(f64::INFINITY);
         let size = 0.5 * largest.min(1.0 / steepness(&plan.federation, theta));
         let margin = (stable::stable_points(&plan.federation, &settled).points.first())
             .and_then(|point| point.gradient_margin)

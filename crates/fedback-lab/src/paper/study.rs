@@ -1,6 +1,6 @@
 //! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of them.
 
-use fedback_theory::p_fedavg::PFedAvg;
+use fedback_core::protocol::Protocol;
 
 use crate::chart::{self, Band, Pair};
 use crate::exact::exact;
@@ -14,7 +14,7 @@ pub struct Studied {
     /// What was run.
     pub plan: Plan,
     /// Its algorithm.
-    pub protocol: PFedAvg,
+    pub protocol: Protocol,
     /// What was simulated.
     pub run: Outcome,
     /// What is expected, where the problem is affine.

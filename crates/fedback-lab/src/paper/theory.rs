@@ -1,10 +1,9 @@
 //! Measured against theory: the simulated mean, the exact expectation, the law of large t, and the
 //! theorems' bounds as printed and as corrected, in one picture.
 
-use fedback_core::protocol::Scheme;
+use fedback_core::protocol::{Protocol, Scheme};
 use fedback_theory::asymptotic::LargeTime;
 use fedback_theory::exact::ExactCurve;
-use fedback_theory::p_fedavg::PFedAvg;
 
 use super::study::{Studied, Study};
 use crate::bounds::{Guarantees, Overrides};
@@ -28,7 +27,7 @@ pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
         .collect()
 }
 
-fn scheme_name(protocol: &PFedAvg) -> String {
+fn scheme_name(protocol: &Protocol) -> String {
     match protocol.scheme {
         Scheme::Full => "full participation".into(),
         Scheme::WithReplacement { .. } => "scheme I".into(),
@@ -76,9 +75,10 @@ fn law_at(law: &LargeTime, step: f64) -> f64 {
 }
 
 /// The exact mean square distance at geometrically spaced aggregations up to the horizon.
-fn long_curve(plan: &Plan, protocol: &PFedAvg) -> Vec<(f64, f64)> {
+fn long_curve(plan: &Plan, protocol: &Protocol) -> Vec<(f64, f64)> {
     let stable = plan.stable_point.as_deref();
-    let Ok(mut curve) = ExactCurve::new(&plan.federation, protocol, &plan.start, stable) else {
+    let Ok(mut curve) = ExactCurve::new(&plan.federation, protocol, None, &plan.start, stable)
+    else {
         return Vec::new();
     };
     let every = protocol.local_steps as u64;
@@ -143,7 +143,7 @@ fn looseness(points: &[Studied]) -> Claim {
             [("printed", &guarantees.bounds.printed), ("corrected", &guarantees.bounds.corrected)]
         {
             let Some(step_size) = bound.step_size() else { continue };
-            let protocol = PFedAvg { step_size, ..point.protocol };
+            let protocol = Protocol { step_size, ..point.protocol };
             let curve = long_curve(&point.plan, &protocol);
             let above = |(t, distance): &(f64, f64)| {
                 bound.at(*t).is_some_and(|b| *distance <= b * (1.0 + 1e-9))
@@ -186,7 +186,7 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         .map(|point| {
             let values: Vec<f64> = local_steps
                 .iter()
-                .map(|&e| point.guarantees(&PFedAvg { local_steps: e, ..point.protocol }))
+                .map(|&e| point.guarantees(&Protocol { local_steps: e, ..point.protocol }))
                 .filter_map(|found| found.bounds.printed.b.ok())
                 .collect();
             let largest = values.iter().copied().fold(0.0, f64::max);
@@ -227,7 +227,7 @@ fn more_with_e(point: &Studied) -> Claim {
     let costs: Vec<f64> = [1usize, 2, 5, 10, 20, 50]
         .iter()
         .map(|&e| {
-            let found = point.guarantees(&PFedAvg { local_steps: e, ..point.protocol });
+            let found = point.guarantees(&Protocol { local_steps: e, ..point.protocol });
             let bound = &found.bounds.printed;
             let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
             numbers.push((format!("E = {e}: T_eps for 1 % as printed"), steps));
@@ -236,7 +236,7 @@ fn more_with_e(point: &Studied) -> Claim {
         .collect();
     let grows = costs.windows(2).all(|pair| pair[1] > pair[0]);
     let mut needed = |e: usize| {
-        let protocol = PFedAvg { local_steps: e, ..point.protocol };
+        let protocol = Protocol { local_steps: e, ..point.protocol };
         let curve = long_curve(&point.plan, &protocol);
         let goal = 0.01 * curve.first().map_or(f64::NAN, |(_, distance)| *distance);
         let arrived = curve.iter().find(|(_, distance)| *distance <= goal);
@@ -264,7 +264,7 @@ fn more_with_e(point: &Studied) -> Claim {
 
 impl Studied {
     /// The guarantees of the run under a protocol.
-    fn guarantees(&self, protocol: &PFedAvg) -> Guarantees {
+    fn guarantees(&self, protocol: &Protocol) -> Guarantees {
         Guarantees::of(&self.plan, protocol, &Overrides::default())
     }
 }
@@ -277,7 +277,7 @@ fn fewer_with_k(point: &Studied) -> Claim {
             .iter()
             .map(|&cohort| {
                 let scheme = Scheme::WithReplacement { cohort };
-                let found = point.guarantees(&PFedAvg { scheme, ..point.protocol });
+                let found = point.guarantees(&Protocol { scheme, ..point.protocol });
                 let bound = match version {
                     "printed" => &found.bounds.printed,
                     _ => &found.bounds.corrected,

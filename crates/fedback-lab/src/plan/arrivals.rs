@@ -14,6 +14,7 @@ use crate::draw;
 use crate::error::Error;
 use crate::spec::{KeyError, Latency, PerClient, RoundKeys, SchemeName, Spec};
 use crate::trace_file;
+use crate::words::no_inclusion;
 
 /// When clients answer, and what that makes of the coefficients of the first.
 #[derive(Clone, Debug)]
@@ -131,7 +132,8 @@ fn corrections(
     arrivals: &Arrivals,
 ) -> Result<Arc<[f64]>, KeyError> {
     let cohort = algorithm.cohort.map_or(1, |cohort| cohort.0 as usize);
-    let found = inclusion(arrivals, cohort).map_err(|error| fail("correct", error.0))?;
+    let found = inclusion(arrivals, cohort);
+    let found = found.map_err(|why| fail("correct", no_inclusion(why)))?;
     let never = found.iter().zip(shape.weights.iter()).position(|(pi, p)| *pi <= 0.0 && *p > 0.0);
     match never {
         None => Ok(found.into()),

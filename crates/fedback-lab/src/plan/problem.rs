@@ -10,7 +10,8 @@ use fedback_core::loss::Loss;
 use fedback_core::stream::Seed;
 use sha2::{Digest, Sha256};
 
-use super::{MOST_NUMBERS, response};
+use super::response;
+use super::sizes::MOST_NUMBERS;
 use crate::credit;
 use crate::draw;
 use crate::spec::{

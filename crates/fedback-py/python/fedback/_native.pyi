@@ -149,6 +149,7 @@ def plan(
     budget: int,
     local_steps: list[int] | None,
     schemes: list[str] | None,
+    algorithms: list[str],
     max_cohort: int | None,
     safety: float | None,
     smoothness: float | None,

@@ -140,6 +140,7 @@ def plan(
     budget: int = 1_000_000,
     local_steps: Sequence[int] | None = None,
     schemes: Sequence[str] | None = None,
+    algorithms: Sequence[str] = (),
     max_cohort: int | None = None,
     safety: float | None = None,
     smoothness: float | None = None,
@@ -147,15 +148,17 @@ def plan(
     progress: bool | None = None,
 ) -> Plan:
     """The cheapest E, K, scheme and step sizes that reach E|θ − θ^PS|² ≤ accuracy and stay there,
-    checked by simulation. Where nothing does, ``binding`` says what is in the way and ``spec`` is
-    None."""
+    checked by simulation; among ``algorithms`` too, if some are named (``"p-fedavg"``,
+    ``"scaffold"``, ``"fedprox:0.5"``, ``"momentum:0.9"``; without a number a few are tried). Where
+    nothing does, ``binding`` says what is in the way and ``spec`` is None."""
     spec = resolve(spec, set)
     text, svg, planned = _native.plan(
         spec.document(), accuracy=accuracy, communication_cost=communication_cost,
         straggler=straggler, latency_model=latency, budget=budget,
         local_steps=None if local_steps is None else list(local_steps),
-        schemes=None if schemes is None else list(schemes), max_cohort=max_cohort, safety=safety,
-        smoothness=smoothness, repetitions=repetitions, progress=listener(progress),
+        schemes=None if schemes is None else list(schemes), algorithms=list(algorithms),
+        max_cohort=max_cohort, safety=safety, smoothness=smoothness, repetitions=repetitions,
+        progress=listener(progress),
     )  # fmt: skip
     found = None
     if planned is not None:

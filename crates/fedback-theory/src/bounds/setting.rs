@@ -1,10 +1,9 @@
 //! The formulas of the theorems, in both versions.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Scheme, StepSize};
+use fedback_core::protocol::{Deploy, Protocol, Scheme, StepSize};
 
-use super::{Bound, Value, Version, none, short};
+use super::{Bound, Value, Version, finite, none, short};
 use crate::constants::{Constant, Constants};
 
 /// What the theorems are about, as numbers.
@@ -43,7 +42,7 @@ struct Inputs {
 const NO_DELTA: &str = "no delta is valid";
 
 impl Setting {
-    pub(super) fn new(federation: &Federation, protocol: &PFedAvg, constants: &Constants) -> Self {
+    pub(super) fn new(federation: &Federation, protocol: &Protocol, constants: &Constants) -> Self {
         let n = federation.clients() as f64;
         let known = |name: &str, constant: &Constant| {
             constant.value.ok_or_else(|| format!("{name} is not known: {}", constant.how))
@@ -324,7 +323,9 @@ impl Setting {
         if keeps(most)? {
             return Ok(most);
         }
-        // η B(η) grows with η: bisect on a logarithmic scale until neighbours are reached.
+        // η B(η) grows with η, from zero where B(0) is a number: bisect on a logarithmic scale until
+        // neighbours are reached.
+        finite(self.growth(c, 0.0)?)?;
         let (mut below, mut above) = (most, most);
         while !keeps(below)? {
             above = below;
@@ -339,7 +340,7 @@ impl Setting {
 
     fn upsilon(&self, mu_tilde: &Value, b: &Value, gamma: &Value) -> Value {
         let mu_tilde = Self::positive(mu_tilde)?;
-        let settled = 4.0 * b.clone()? / (mu_tilde * mu_tilde);
+        let settled = finite(4.0 * b.clone()? / (mu_tilde * mu_tilde))?;
         Ok(settled.max(gamma.clone()? * self.delta_0.clone()?))
     }
 
@@ -368,8 +369,8 @@ impl Setting {
                 short(most)
             ));
         }
-        let settled =
-            beta * beta * self.growth(&corrected.c, beta / gamma)? / (beta * mu_tilde - 1.0);
-        Ok(settled.max(gamma * self.delta_0.clone()?))
+        let growth = self.growth(&corrected.c, beta / gamma)?;
+        let settled = finite(beta * beta * growth / (beta * mu_tilde - 1.0))?;
+        finite(settled.max(gamma * self.delta_0.clone()?))
     }
 }

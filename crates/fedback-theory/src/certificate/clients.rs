@@ -5,17 +5,19 @@
 //! whole, others near the stable point. Where clients are many, the most influential ones are left out
 //! in turn: those with the largest product of weight and distance of H_i + J_i from the average.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Scheme;
+use fedback_core::protocol::Protocol;
 
-use super::outlook::{Case, local_outlook, outlook, short};
-use super::small_steps::{SmallSteps, direction};
-use super::verdict::{Answer, Verdict, combine, small_steps_nowhere};
-use super::{Judgement, minimisation};
+use super::elsewhere::local_outlook;
+use super::outlook::{Case, outlook};
+use super::small_steps::direction;
+use super::verdict::Verdict;
+use super::why::Answer;
+use crate::cohort;
 use crate::constants::Constants;
-use crate::stable::{StablePoint, StableReport, stable_point_near, stable_points};
+use crate::minimisation::Minimisation;
+use crate::stable::{StablePoint, stable_point_near, stable_points};
 
 /// Up to so many clients all are left out in turn.
 const MOST_CLIENTS: usize = 200;
@@ -54,21 +56,53 @@ pub struct Without {
     pub average_sensitivity: f64,
 }
 
-/// All clients' parts, and who tips the federation over in one sentence.
+/// All clients' parts, and who tips the federation over.
 #[derive(Clone, Debug)]
 pub struct Clients {
     /// One a client.
     pub parts: Vec<ClientPart>,
-    /// Who tips the federation over, in one sentence.
-    pub words: String,
+    /// Who tips the federation over.
+    pub tips: Tips,
+    /// Whether all clients that count were left out in turn, or only the most influential ones.
+    pub all: bool,
+}
+
+/// Who tips the federation over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tips {
+    /// Nobody was left out: among first arrivals the others would then be in it more often.
+    Unasked,
+    /// No client can be left out.
+    Nobody,
+    /// Without this client the verdict is better.
+    Over {
+        /// Which.
+        client: usize,
+        /// How many there are of this kind.
+        of: usize,
+    },
+    /// Without this client the verdict is worse.
+    Holds {
+        /// Which.
+        client: usize,
+    },
+    /// Nobody decides; this one pulls hardest.
+    Pulls {
+        /// Which.
+        client: usize,
+        /// The margin without it, and with it.
+        margins: (f64, f64),
+    },
+    /// Nobody decides.
+    Undecided,
 }
 
 pub(super) fn clients(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     stable: Option<&StablePoint>,
-    judgement: &Judgement,
+    verdict: Verdict,
     constants: &Constants,
 ) -> Clients {
     let average = constants.average_sensitivity.value.unwrap_or(f64::NAN);
@@ -85,10 +119,8 @@ pub(super) fn clients(
             without: None,
         })
         .collect();
-    if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
-        let words =
-            "nobody was left out: among first arrivals the others would then be in it more often";
-        return Clients { parts, words: words.into() };
+    if cohort::by_speed(protocol.scheme) {
+        return Clients { parts, tips: Tips::Unasked, all: false };
     }
     let (chosen, all) = influential(federation, protocol, stable);
     for &client in &chosen {
@@ -104,14 +136,13 @@ pub(super) fn clients(
             others.weights().iter().zip(&constants.sensitivities).map(|(p, e)| p * e).sum();
         parts[client].without = Some(without(&others, protocol, start, stable, average));
     }
-    let words = words(federation, judgement.verdict, stable, &parts, all);
-    Clients { parts, words }
+    Clients { tips: tips(verdict, stable, &parts), parts, all }
 }
 
 /// The clients to leave out, and whether they are all that count.
 fn influential(
     federation: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     stable: Option<&StablePoint>,
 ) -> (Vec<usize>, bool) {
     let mut counting: Vec<usize> =
@@ -126,7 +157,10 @@ fn influential(
         }
         Base::Table(_) | Base::Gaussian(_) => {
             let each = if federation.response().is_diagonal() { dim } else { dim.powi(3) };
-            (MOST_WORK / (100.0 * each * counting.len() as f64)) as usize
+            let n = counting.len() as f64;
+            // What clients keep is a state of its own for each of them.
+            let state = if protocol.local.keeps() { 100.0 * n.powi(2) } else { 1.0 };
+            (MOST_WORK / (100.0 * each * n * state)) as usize
         }
     };
     let most = match counting.len() <= MOST_CLIENTS && counting.len() <= affordable {
@@ -153,145 +187,78 @@ fn influential(
 
 fn without(
     others: &Federation,
-    protocol: &PFedAvg,
+    protocol: &Protocol,
     start: &[f64],
     stable: Option<&StablePoint>,
     average_sensitivity: f64,
 ) -> Without {
-    let (judgement, radius, margin) = match (others.is_affine(), stable) {
+    let (verdict, radius, margin) = match (others.is_affine(), stable) {
         (false, Some(point)) => near(others, protocol, start, point),
         _ => again(others, protocol, start),
     };
-    Without {
-        verdict: judgement.verdict,
-        minimisation_radius: radius,
-        gradient_margin: margin,
-        average_sensitivity,
-    }
+    Without { verdict, minimisation_radius: radius, gradient_margin: margin, average_sensitivity }
 }
 
-type Judged = (Judgement, Option<f64>, Option<f64>);
+type Judged = (Verdict, Option<f64>, Option<f64>);
 
 /// Judged again as a whole, without naming steps.
-fn again(others: &Federation, protocol: &PFedAvg, start: &[f64]) -> Judged {
+fn again(others: &Federation, protocol: &Protocol, start: &[f64]) -> Judged {
     let report = stable_points(others, start);
     let case =
-        Case { federation: others, start, points: &report.points, choice: None, effort: EFFORT };
+        Case { federation: others, start, points: &report.points, arrived: None, effort: EFFORT };
     let everywhere = report.everywhere.unwrap_or((None, None));
-    let small = match report.points.is_empty() {
-        true => small_steps_nowhere(&report),
-        false => direction(&case, protocol),
+    let nowhere = report.points.is_empty();
+    let small = match nowhere {
+        true => Answer::nowhere(&report),
+        false => direction(&case, protocol).answer,
     };
-    let minimised = minimisation::minimisation(&case, everywhere.0);
-    let judgement = combine(&report, protocol, minimised, outlook(&case, protocol), small);
+    let minimised = report.minimisation.settles;
+    let own = outlook(&case, protocol).answer.settles;
     let first = report.points.first();
     let radius = first.map_or(everywhere.0, |point| point.minimisation_radius);
     let margin = first.map_or(everywhere.1, |point| point.gradient_margin);
-    (judgement, radius, margin)
+    (Verdict::of(minimised, own, small.settles, nowhere), radius, margin)
 }
 
 /// Judged near the stable point, which moves a little.
-fn near(others: &Federation, protocol: &PFedAvg, start: &[f64], point: &StablePoint) -> Judged {
-    let moved: Vec<StablePoint> = stable_point_near(others, &point.theta).into_iter().collect();
-    let report = StableReport {
-        stability: moved.first().map_or(crate::stable::Stability::Unknown, |p| p.stability()),
-        points: moved,
-        reason: None,
-        everywhere: None,
-        line: false,
+fn near(others: &Federation, protocol: &Protocol, start: &[f64], point: &StablePoint) -> Judged {
+    let Some(moved) = stable_point_near(others, &point.theta) else {
+        return (Verdict::Unknown, None, None);
     };
-    let case =
-        Case { federation: others, start, points: &report.points, choice: None, effort: EFFORT };
-    let Some(moved) = report.points.first() else {
-        let lost = Answer::unknown("no stable point was found nearby");
-        let small = small_steps_nowhere(&report);
-        let judgement = combine(&report, protocol, lost, outlook(&case, protocol), small);
-        return (judgement, None, None);
-    };
+    let points = std::slice::from_ref(&moved);
+    let case = Case { federation: others, start, points, arrived: None, effort: EFFORT };
     let (radius, margin) = (moved.minimisation_radius, moved.gradient_margin);
-    let minimised = match radius {
-        Some(radius) => minimisation::by_radius(radius),
-        None => Answer::unknown("the curvature is singular"),
-    };
-    let small = SmallSteps {
-        answer: Answer { settles: margin.map(|margin| margin > 0.0), why: String::new() },
-        ..small_steps_nowhere(&report)
-    };
-    let own = local_outlook(&case, protocol, moved);
-    (combine(&report, protocol, minimised, own, small), radius, margin)
+    let minimised = Minimisation::by_radius(radius).settles;
+    let own = local_outlook(&case, protocol, &moved).answer.settles;
+    let small = margin.map(|margin| margin > 0.0);
+    (Verdict::of(minimised, own, small, false), radius, margin)
 }
 
-fn words(
-    federation: &Federation,
-    verdict: Verdict,
-    stable: Option<&StablePoint>,
-    parts: &[ClientPart],
-    all: bool,
-) -> String {
-    let name = |client: usize| match federation.client_names() {
-        Some(names) => format!("\"{}\"", names[client]),
-        None => format!("client {client}"),
-    };
-    let left: Vec<(usize, &ClientPart, Without)> = parts
-        .iter()
-        .enumerate()
-        .filter_map(|(client, part)| Some((client, part, part.without?)))
-        .collect();
+fn tips(verdict: Verdict, stable: Option<&StablePoint>, parts: &[ClientPart]) -> Tips {
+    let left = parts.iter().enumerate().filter_map(|(client, part)| Some((client, part.without?)));
+    let left: Vec<(usize, Without)> = left.collect();
     if left.is_empty() {
-        return "no client can be left out".into();
+        return Tips::Nobody;
     }
     let margin = |without: &Without| without.gradient_margin.unwrap_or(f64::NEG_INFINITY);
-    let describe = |(client, part, _): &(usize, &ClientPart, Without)| {
-        let (weight, epsilon) = (short(part.weight), short(part.sensitivity));
-        format!("{} (weight {weight}, sensitivity {epsilon})", name(*client))
-    };
-    let known = |without: &Without| without.verdict != Verdict::Unknown;
-    let decided = verdict != Verdict::Unknown;
-    let better: Vec<_> = left
-        .iter()
-        .filter(|(_, _, w)| known(w) && w.verdict < verdict && decided)
-        .copied()
-        .collect();
-    let worse: Vec<_> = left
-        .iter()
-        .filter(|(_, _, w)| known(w) && w.verdict > verdict && decided)
-        .copied()
-        .collect();
-    let looked = if all { "" } else { " among the most influential" };
-    if let Some(most) = better.iter().max_by(|a, b| {
-        (std::cmp::Reverse(a.2.verdict), margin(&a.2))
-            .partial_cmp(&(std::cmp::Reverse(b.2.verdict), margin(&b.2)))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    }) {
-        let alone = match better.len() {
-            1 => String::new(),
-            more => {
-                format!(" ({more} clients{looked} are such that without one of them it is better)")
-            }
-        };
-        return format!(
-            "{} tips the federation over: without it the verdict is {}{alone}",
-            describe(most),
-            most.2.verdict.as_str()
-        );
+    let known =
+        |without: &Without| without.verdict != Verdict::Unknown && verdict != Verdict::Unknown;
+    let better = left.iter().filter(|(_, w)| known(w) && w.verdict < verdict);
+    let worse = left.iter().filter(|(_, w)| known(w) && w.verdict > verdict);
+    let best = better
+        .clone()
+        .max_by(|(_, a), (_, b)| b.verdict.cmp(&a.verdict).then(margin(a).total_cmp(&margin(b))));
+    if let Some((client, _)) = best {
+        return Tips::Over { client: *client, of: better.count() };
     }
-    if let Some(most) = worse.iter().max_by(|a, b| a.2.verdict.cmp(&b.2.verdict)) {
-        return format!(
-            "{} holds the federation: without it the verdict is {}",
-            describe(most),
-            most.2.verdict.as_str()
-        );
+    if let Some((client, _)) = worse.max_by(|a, b| a.1.verdict.cmp(&b.1.verdict)) {
+        return Tips::Holds { client: *client };
     }
-    let full = stable.and_then(|point| point.gradient_margin);
-    let hardest = left.iter().max_by(|a, b| margin(&a.2).total_cmp(&margin(&b.2)));
-    match (hardest, full) {
-        (Some(most), Some(full)) if margin(&most.2) > full => format!(
-            "no single client{looked} decides; {} pulls hardest: without it the margin of small steps \
-             is {} instead of {}",
-            describe(most),
-            short(margin(&most.2)),
-            short(full)
-        ),
-        _ => format!("no single client{looked} decides"),
+    let hardest = left.iter().max_by(|a, b| margin(&a.1).total_cmp(&margin(&b.1)));
+    match (hardest, stable.and_then(|point| point.gradient_margin)) {
+        (Some((client, without)), Some(full)) if margin(without) > full => {
+            Tips::Pulls { client: *client, margins: (margin(without), full) }
+        }
+        _ => Tips::Undecided,
     }
 }

@@ -3,11 +3,11 @@
 
 use std::borrow::Borrow;
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
+use fedback_core::protocol::Protocol;
 
 use super::{Verdict, judge};
-use crate::choice::Choice;
+use crate::cohort::Arrived;
 use crate::stable::stable_points;
 
 /// Shares of verdicts among resamples.
@@ -29,15 +29,15 @@ impl Confidence {
 /// Judges every resample; none where there are none.
 pub fn confidence<F: Borrow<Federation>>(
     resamples: impl IntoIterator<Item = F>,
-    protocol: &PFedAvg,
-    choice: Option<&Choice>,
+    protocol: &Protocol,
+    arrived: Option<&Arrived>,
     start: &[f64],
 ) -> Option<Confidence> {
     let mut counts = [0usize; 5];
     for resample in resamples {
         let federation = resample.borrow();
         let stable = stable_points(federation, start);
-        let verdict = judge(federation, protocol, choice, start, &stable).verdict;
+        let verdict = judge(federation, protocol, arrived, start, &stable).verdict();
         for (count, known) in counts.iter_mut().zip(Verdict::ALL) {
             *count += usize::from(known == verdict);
         }

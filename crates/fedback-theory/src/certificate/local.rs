@@ -1,11 +1,10 @@
 //! The local truth at one stable point: what small errors do there, and where rounds really end.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Step;
+use fedback_core::protocol::{Protocol, Step};
 use nalgebra::DVector;
 
-use crate::choice::Choice;
+use crate::cohort::Arrived;
 use crate::limit::{Floor, RoundMap};
 use crate::stable::{Stability, StablePoint};
 
@@ -44,22 +43,22 @@ impl LocalTruth {
     /// Everything but the price. `known` are largest steps that were found already.
     pub(super) fn of(
         federation: &Federation,
-        protocol: &PFedAvg,
-        choice: Option<&Choice>,
+        protocol: &Protocol,
+        arrived: Option<&Arrived>,
         point: &StablePoint,
         rounds: u64,
         known: Option<(Option<f64>, Option<f64>)>,
     ) -> Self {
         let attracting = point.stability() == Stability::Attracting;
-        let map = || RoundMap::of_choice(federation, protocol, choice, &point.theta);
-        let map = attracting.then(map).flatten();
-        let (largest_in_mean, largest) = known.unwrap_or_else(|| match &map {
+        let map = || RoundMap::new(federation, protocol, arrived, &point.theta).ok();
+        let mut map = attracting.then(map).flatten();
+        let (largest_in_mean, largest) = known.unwrap_or_else(|| match &mut map {
             Some(map) => (map.largest_step(), map.largest_step_in_mean_square()),
             None => (None, None),
         });
         let last = rounds.saturating_mul(protocol.local_steps as u64).saturating_sub(1);
         let step_size = protocol.step_size.at(Step(last));
-        let floor = map.and_then(|map| map.floor(federation, protocol, &point.theta, step_size));
+        let floor = map.and_then(|mut map| map.floor(step_size));
         LocalTruth {
             risk: federation.risk(&point.theta, &point.theta),
             price: None,

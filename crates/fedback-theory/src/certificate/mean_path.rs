@@ -5,13 +5,14 @@
 //! flow does, the flow itself is followed: linearly implicit steps, each checked against two of half
 //! the length, because explicit ones would have to be as short as the steepest direction demands.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Step, StepSize};
+use fedback_core::protocol::{Protocol, Step, StepSize};
 use nalgebra::{DMatrix, DVector};
 
-use super::outlook::{Case, distance, scale, short};
+use super::outlook::{Case, distance, scale};
+use super::why::Why;
+use crate::round::{Walk, client};
 use crate::stable::Stability;
 
 /// How a path ends.
@@ -33,7 +34,7 @@ pub(super) enum Ending {
     /// Nowhere: no stable point that is known attracts, and it keeps moving.
     Wanders,
     /// Not known, with the reason.
-    Lost(String),
+    Lost(Why),
 }
 
 /// Times the problem's scale, beyond which a path has escaped.
@@ -50,8 +51,8 @@ const MOST_ROUNDS: f64 = 50_000.0;
 const MOST_STEPS: usize = 400;
 
 /// Follows the path of a case from its start.
-pub(super) fn follow(case: &Case<'_>, protocol: &PFedAvg) -> Ending {
-    let mut walk = Walk::new(case, protocol);
+pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Ending {
+    let mut walk = Traveller::new(case, protocol);
     let cost = walk.cost_of_round();
     let attracts = walk.scales.iter().any(Option::is_some);
     let most = if attracts { MOST_ROUNDS } else { MOST_ROUNDS / 10.0 };
@@ -73,15 +74,12 @@ pub(super) fn follow(case: &Case<'_>, protocol: &PFedAvg) -> Ending {
     if !attracts && walk.is_moving() {
         return Ending::Wanders;
     }
-    Ending::Lost(format!(
-        "the path without noise was followed for {} rounds and had not arrived",
-        short(walk.rounds)
-    ))
+    Ending::Lost(Why::NotArrived { rounds: walk.rounds })
 }
 
-struct Walk<'a> {
+struct Traveller<'a> {
     case: &'a Case<'a>,
-    protocol: &'a PFedAvg,
+    protocol: &'a Protocol,
     theta: Vec<f64>,
     step: u64,
     rounds: f64,
@@ -89,28 +87,35 @@ struct Walk<'a> {
     /// Of every attracting stable point.
     scales: Vec<Option<f64>>,
     slope: f64,
-    buffers: [Vec<f64>; 3],
+    walk: Walk,
+    /// The model, and what is kept beside it.
+    state: Vec<f64>,
+    /// Rounds that have hardly moved, one after the other.
+    still: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn new(case: &'a Case<'a>, protocol: &'a PFedAvg) -> Self {
+impl<'a> Traveller<'a> {
+    fn new(case: &'a Case<'a>, protocol: &'a Protocol) -> Self {
         let scales = case
             .points
             .iter()
             .map(|point| (point.stability() == Stability::Attracting).then(|| scale(case, point)));
-        let dim = case.start.len();
-        let mut walk = Walk {
+        let rounds = Walk::new(case.federation, protocol, case.arrived);
+        let mut walk = Traveller {
             theta: case.start.to_vec(),
             step: 0,
             rounds: 0.0,
             near_since: None,
             scales: scales.collect(),
             slope: 0.0,
-            buffers: std::array::from_fn(|_| vec![0.0; dim]),
+            state: Vec::new(),
+            walk: rounds,
+            still: 0,
             case,
             protocol,
         };
         walk.nudge();
+        walk.state = walk.walk.begin(&walk.theta);
         walk.slope = walk.steepest();
         walk
     }
@@ -132,14 +137,12 @@ impl<'a> Walk<'a> {
     /// points.
     fn steepest(&self) -> f64 {
         let federation = self.case.federation;
-        let n = federation.clients() as f64;
         let at = |theta: &[f64]| {
             let clients = (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0);
             clients
                 .map(|i| {
                     let own = federation.population(i).expand(theta, theta);
-                    let scaled = self.protocol.scale_objectives;
-                    let scale = if scaled { n * federation.weights()[i] } else { 1.0 };
+                    let scale = client::scale(federation, self.protocol, i);
                     scale * (own.curvature + own.reaction).norm()
                 })
                 .fold(0.0, f64::max)
@@ -153,7 +156,9 @@ impl<'a> Walk<'a> {
     }
 
     fn is_calm(&self) -> bool {
-        let length = self.size() * self.protocol.local_steps as f64 * self.case.speed().max(1.0);
+        let length = self.size()
+            * self.protocol.local_steps as f64
+            * self.case.speed(self.protocol).max(1.0);
         length * self.slope <= CALM
     }
 
@@ -168,33 +173,16 @@ impl<'a> Walk<'a> {
 
     /// One noise-free round.
     fn round(&mut self) {
+        let steps = self.step..self.step + self.protocol.local_steps as u64;
+        let sizes: Vec<f64> = steps.map(|t| self.protocol.step_size.at(Step(t))).collect();
         let federation = self.case.federation;
-        let n = federation.clients() as f64;
-        let [local, gradient, sum] = &mut self.buffers;
-        sum.fill(0.0);
-        for client in (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0) {
-            let p = federation.weights()[client];
-            let (expected, factor) = match (self.case.choice, self.protocol.scale_objectives) {
-                (Some(choice), _) => (choice.expected[client], 1.0),
-                (None, true) => (1.0 / n, n * p),
-                (None, false) => (p, 1.0),
-            };
-            let population = federation.population(client);
-            local.copy_from_slice(&self.theta);
-            for k in 0..self.protocol.local_steps as u64 {
-                let size = factor * self.protocol.step_size.at(Step(self.step + k));
-                match self.protocol.deploy {
-                    Deploy::Step => population.gradient(local, local, gradient),
-                    Deploy::Round => population.gradient(local, &self.theta, gradient),
-                }
-                local.iter_mut().zip(gradient.iter()).for_each(|(w, g)| *w -= size * g);
-            }
-            for (sum, (w, theta)) in sum.iter_mut().zip(local.iter().zip(&self.theta)) {
-                *sum += expected * (w - theta);
-            }
-        }
-        self.theta.iter_mut().zip(sum.iter()).for_each(|(theta, s)| *theta += s);
-        self.step += self.protocol.local_steps as u64;
+        let works = self.walk.works(&self.state, &sizes, |client, local, deployed, gradient| {
+            federation.population(client).gradient(local, deployed, gradient);
+        });
+        self.walk.close(&mut self.state, &works, sizes.iter().sum());
+        let dim = self.theta.len();
+        self.theta.copy_from_slice(&self.state[..dim]);
+        self.step += sizes.len() as u64;
         self.rounds += 1.0;
         self.note_nearness();
     }
@@ -220,11 +208,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Near, and no longer going anywhere: what a round moves is a hundredth of how near it is.
-    fn has_arrived(&self, before: &[f64]) -> Option<usize> {
+    fn has_arrived(&mut self, before: &[f64]) -> Option<usize> {
         let (index, apart, scale) = self.nearest()?;
         let moved = distance(&self.theta, before);
+        // What swings stands still for a moment.
+        self.still = if moved <= 1e-6 * scale { self.still + 1 } else { 0 };
+        let swings = self.state.len() > self.theta.len();
         let still = match self.protocol.step_size {
-            StepSize::Constant(_) => moved <= 1e-6 * scale,
+            StepSize::Constant(_) => self.still >= if swings { 4 } else { 1 },
             StepSize::Decaying { .. } => apart <= ARRIVED * scale,
         };
         (apart <= NEAR * scale && still).then_some(index)
@@ -276,9 +267,7 @@ impl<'a> Walk<'a> {
         }
         match self.scales.iter().all(Option::is_none) && self.is_moving() {
             true => Ending::Wanders,
-            false => Ending::Lost(
-                "the averaged gradient flow from the start was not followed to an end".into(),
-            ),
+            false => Ending::Lost(Why::FlowLost),
         }
     }
 
@@ -291,7 +280,7 @@ impl<'a> Walk<'a> {
 
     /// Rounds after which the steps since the flow began sum to `time`.
     fn rounds_after(&self, time: f64) -> f64 {
-        let time = time / self.case.speed();
+        let time = time / self.case.speed(self.protocol);
         let e = self.protocol.local_steps as f64;
         let began = self.step as f64;
         match self.protocol.step_size {

@@ -24,6 +24,12 @@ impl Clock {
 
 /// Probabilities below this count as nothing.
 const NEGLIGIBLE: f64 = 1e-19;
+/// What may be certain already where K arrivals are called impossible.
+const ROUNDING: f64 = 1e-16;
+/// How exactly ends are looked for, unless latencies are sharper.
+const NARROW: f64 = 1e-3;
+/// How often the time between the first and the last arrival is halved at most.
+const HALVINGS: usize = 60;
 
 /// Latencies with densities, along log t.
 pub(super) struct Smooth<'a> {
@@ -41,17 +47,26 @@ impl<'a> Smooth<'a> {
         let mut smooth = Smooth { latency, low: first, high: last };
         let mut now = Clock::new(latency.clients());
         // Only where all must arrive is everybody waited for to the last.
-        let low = smooth.last_moment(&mut now, |count| count.at_least(cohort) < NEGLIGIBLE);
-        let high = smooth.last_moment(&mut now, |count| count.at_most(cohort - 1) > NEGLIGIBLE);
+        let impossible = |count: &Count| count.at_least(cohort) < NEGLIGIBLE;
+        let mut low = smooth.last_moment(&mut now, NARROW, impossible);
+        smooth.set(low, &mut now);
+        if Count::of(&now.arrived).at_least(cohort) > ROUNDING {
+            low = smooth.last_moment(&mut now, 0.0, impossible);
+        }
+        let open = |count: &Count| count.at_most(cohort - 1) > NEGLIGIBLE;
+        let high = smooth.last_moment(&mut now, NARROW, open);
         smooth.low = low.min(end);
         smooth.high = high.min(end);
         smooth
     }
 
-    /// The last moment at which something holds that ceases to hold in time.
-    fn last_moment(&self, now: &mut Clock, holds: impl Fn(&Count) -> bool) -> f64 {
+    /// The last moment at which something holds that ceases to hold in time, or later by `width`.
+    fn last_moment(&self, now: &mut Clock, width: f64, holds: impl Fn(&Count) -> bool) -> f64 {
         let (mut low, mut high) = (self.low, self.high);
-        while high - low > 1e-3 {
+        for _ in 0..HALVINGS {
+            if high - low <= width {
+                break;
+            }
             let middle = 0.5 * (low + high);
             self.set(middle, now);
             if holds(&Count::of(&now.arrived)) { low = middle } else { high = middle }
@@ -67,8 +82,12 @@ impl<'a> Smooth<'a> {
         for client in 0..clients {
             (now.arrived[client], now.rate[client]) = match self.latency {
                 Latency::Exponential { mean } => {
-                    let waited = libm::exp(moment) / mean[client];
-                    (-libm::expm1(-waited), waited * libm::exp(-waited))
+                    let (time, mean) = (libm::exp(moment), mean[client]);
+                    let waited = match time.is_normal() && mean.is_normal() {
+                        true => time / mean,
+                        false => libm::exp(moment - libm::log(mean)),
+                    };
+                    (-libm::expm1(-waited), waited.min(f64::MAX) * libm::exp(-waited))
                 }
                 Latency::Lognormal { median, sigma } => {
                     let sigma = sigma[client];

@@ -3,6 +3,7 @@
 use fedback_core::protocol::Scheme;
 
 use super::Question;
+use crate::cohort;
 
 impl Question {
     /// Whether larger cohorts cost more.
@@ -14,59 +15,39 @@ impl Question {
     /// as good as any cohort for every convex risk (Jensen), and larger cohorts as smaller ones.
     pub(super) fn contends(&self, scheme: Scheme, clients: usize) -> bool {
         let largest = self.largest_cohort.min(clients);
-        match scheme {
-            _ if self.waits() => true,
-            Scheme::Full => true,
-            Scheme::WithReplacement { cohort }
-            | Scheme::WithoutReplacement { cohort }
-            | Scheme::FirstArrivals { cohort, .. } => {
-                cohort == largest && !(self.full && largest == clients)
-            }
-        }
+        let everybody = self.schemes.contains(&Scheme::Full) && largest == clients;
+        self.waits() || scheme.cohort().is_none_or(|cohort| cohort == largest && !everybody)
     }
 
     /// Whether a scheme may be chosen.
     pub fn allows(&self, scheme: Scheme, clients: usize) -> bool {
-        match scheme {
-            Scheme::Full => self.full && self.largest_cohort >= clients,
-            Scheme::WithReplacement { cohort } => {
-                self.with_replacement && cohort <= self.largest_cohort
-            }
-            Scheme::WithoutReplacement { cohort } => {
-                self.without_replacement && cohort <= self.largest_cohort
-            }
-            Scheme::FirstArrivals { .. } => false,
-        }
+        let kind = std::mem::discriminant(&scheme);
+        scheme.cohort().unwrap_or(clients) <= self.largest_cohort
+            && self.schemes.iter().any(|allowed| std::mem::discriminant(allowed) == kind)
     }
 
     /// Every scheme to look at, with cohorts on a grid.
-    pub(super) fn schemes(&self, clients: usize) -> Vec<Scheme> {
-        let largest = self.largest_cohort.max(1);
-        let grid = |most: usize| -> Vec<usize> {
-            match self.waits() {
-                true => geometric(1, most, 1.3),
-                // Only for the chart: a handful below the largest.
-                false => {
-                    let mut few = [most / 5, most / 2, most].map(|k| k.max(1)).to_vec();
-                    few.dedup();
-                    few
-                }
+    pub(super) fn all_schemes(&self, clients: usize) -> Vec<Scheme> {
+        let largest = self.largest_cohort.clamp(1, clients);
+        let grid: Vec<usize> = match self.waits() {
+            true => geometric(1, largest, 1.3),
+            // Only for the chart: a handful below the largest.
+            false => {
+                let mut few = [largest / 5, largest / 2, largest].map(|k| k.max(1)).to_vec();
+                few.dedup();
+                few
             }
         };
-        let mut schemes = Vec::new();
-        if self.full && largest >= clients {
-            schemes.push(Scheme::Full);
-        }
-        if self.without_replacement {
-            let most = largest.min(clients);
-            let cohorts = grid(most).into_iter().filter(|k| !self.full || *k < clients);
-            schemes.extend(cohorts.map(|cohort| Scheme::WithoutReplacement { cohort }));
-        }
-        if self.with_replacement {
-            let cohorts = grid(largest.min(clients)).into_iter();
-            schemes.extend(cohorts.map(|cohort| Scheme::WithReplacement { cohort }));
-        }
-        schemes
+        let full = self.schemes.contains(&Scheme::Full);
+        let sized = |scheme: &Scheme| match scheme.cohort() {
+            None => vec![*scheme],
+            Some(_) => grid.iter().map(|&cohort| cohort::resized(*scheme, cohort)).collect(),
+        };
+        let all = self.schemes.iter().flat_map(sized);
+        let twice = |scheme: &Scheme| {
+            full && *scheme != Scheme::Full && cohort::is_everybody(*scheme, clients)
+        };
+        all.filter(|scheme| self.allows(*scheme, clients) && !twice(scheme)).collect()
     }
 }
 

@@ -1,26 +1,29 @@
 //! Where the search goes: E on a grid, schedules on a grid, then around the best.
 
-use crate::p_fedavg::PFedAvg;
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Protocol, StepSize};
 
 use super::choices::{between, geometric};
 use super::schedule::{Place, Wish};
-use super::search::{Cell, MOST_LOCAL_STEPS, Search, Variant};
+use super::search::{Cell, MOST_LOCAL_STEPS, Search};
+use crate::cohort;
 
 /// Costs beyond this many times the best are not pursued.
 const INTERESTING: f64 = 2.5;
 /// Costs up to this many times the best may be the best after a closer look.
 const CLOSE: f64 = 1.6;
+/// By how much steps are shortened until they are stable, and how often.
+const SHORTENED: f64 = 0.75;
+const MOST_SHORTENED: usize = 48;
 /// Schedules that are looked at closer in the end.
 const POLISHED: usize = 10;
 
 impl Search<'_> {
     /// Looks at the spec's own setting, if it may be chosen.
-    pub(super) fn own_setting(&mut self, variant: &dyn Fn(Scheme) -> Variant, clients: usize) {
-        let PFedAvg { scheme, local_steps, step_size, .. } = *self.task.protocol;
+    pub(super) fn own_setting(&mut self, clients: usize) {
+        let Protocol { scheme, local_steps, step_size, .. } = *self.task.protocol;
         let listed = |list: &Vec<usize>| list.contains(&local_steps);
         let place = match step_size {
-            StepSize::Constant(size) => Place::of_rate(libm::log(size), 1e5, self.task.margin),
+            StepSize::Constant(size) => Place::of_rate(libm::log(size), 1e5, self.task.pace()),
             StepSize::Decaying { beta, gamma } => {
                 Place { first: libm::log(beta / gamma), gamma: libm::log(gamma) }
             }
@@ -30,8 +33,7 @@ impl Search<'_> {
             && self.question.contends(scheme, clients)
             && self.question.local_steps.as_ref().is_none_or(listed)
             && place.step() <= self.largest_step() * (1.0 + 1e-12);
-        if allowed {
-            let variant = self.find_or_add(scheme, variant);
+        if let Some(variant) = allowed.then(|| self.variant_of(scheme)).flatten() {
             let reach = self.follow(local_steps, &[(variant, limit)], place, 1.0)[0].reach;
             reach.map(|reach| self.record(Cell { local_steps, variant, place, reach }));
         }
@@ -97,28 +99,21 @@ impl Search<'_> {
     }
 
     /// Looks between the best K and its neighbours, at the best E.
-    pub(super) fn between_cohorts(&mut self, variant: &dyn Fn(Scheme) -> Variant, clients: usize) {
-        if !self.question.waits() {
-            return;
-        }
-        let Some(best) = self.best else { return };
-        let scheme = self.variants[best.variant].scheme;
-        let resize: fn(usize) -> Scheme = match scheme {
-            Scheme::Full if !self.question.without_replacement => return,
-            Scheme::Full | Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
-                |cohort| Scheme::WithoutReplacement { cohort }
-            }
-            Scheme::WithReplacement { .. } => |cohort| Scheme::WithReplacement { cohort },
-        };
+    pub(super) fn between_cohorts(&mut self, clients: usize) {
+        let (true, Some(best)) = (self.question.waits(), self.best) else { return };
+        let scheme = cohort::partial(self.variants[best.variant].scheme, clients);
         let own = scheme.cohort().unwrap_or(clients);
-        let known = |k: &usize| self.variants.iter().any(|v| v.scheme == resize(*k));
+        let sized = |cohort: usize| cohort::resized(scheme, cohort);
+        let known = |k: &usize| self.variants.iter().any(|v| v.scheme == sized(*k));
         let low = (1..own).rev().find(known).unwrap_or(own);
         let high = (own + 1..=clients).find(known).unwrap_or(own);
         let mut inside = between(low, own, 8);
         inside.extend(between(own, high, 8));
+        inside.retain(|&cohort| self.question.allows(sized(cohort), clients));
         for cohort in inside {
-            let variant = self.find_or_add(resize(cohort), variant);
-            self.explore(best.local_steps, &[variant]);
+            if let Some(variant) = self.variant_of(sized(cohort)) {
+                self.explore(best.local_steps, &[variant]);
+            }
         }
     }
 
@@ -141,23 +136,15 @@ impl Search<'_> {
         }
     }
 
-    fn find_or_add(&mut self, scheme: Scheme, variant: &dyn Fn(Scheme) -> Variant) -> usize {
-        let known = self.variants.iter().position(|variant| variant.scheme == scheme);
-        known.unwrap_or_else(|| {
-            self.variants.push(variant(scheme));
-            self.variants.len() - 1
-        })
-    }
-
     /// Finds the best schedules of some variants at one E.
     fn explore(&mut self, local_steps: usize, variants: &[usize]) {
         let known = |v: &usize| {
             self.cells.iter().any(|cell| cell.local_steps == local_steps && cell.variant == *v)
         };
         let fresh: Vec<usize> = variants.iter().copied().filter(|v| !known(v)).collect();
-        for scaled in [false, true] {
-            let group: Vec<usize> =
-                fresh.iter().copied().filter(|&v| self.variants[v].scaled == scaled).collect();
+        for group in 0..self.groups.len() {
+            let own = |v: &usize| self.variants[*v].group == group;
+            let group: Vec<usize> = fresh.iter().copied().filter(own).collect();
             if !group.is_empty() {
                 self.explore_group(local_steps, &group);
             }
@@ -179,10 +166,10 @@ impl Search<'_> {
         }
         let contenders: Vec<usize> =
             (0..group.len()).filter(|&k| self.variants[group[k]].contends).collect();
-        let top = libm::log(self.largest_step());
+        let top = libm::log(self.largest_stable_step(local_steps, group[0]));
         for (row, &rate) in self.effort.rates.iter().enumerate() {
             for (column, &first) in self.effort.first_steps.iter().enumerate() {
-                let place = Place::of_rate(top + libm::log(first), rate, self.task.margin);
+                let place = Place::of_rate(top + libm::log(first), rate, self.task.pace());
                 // Those that are there for comparison do with a quarter of the grid.
                 let quarter = row % 2 == 0 && column % 2 == 0;
                 let which = if quarter { &all } else { &contenders };
@@ -205,12 +192,21 @@ impl Search<'_> {
         });
     }
 
+    /// The largest first step that may be taken and does not enlarge errors in mean square, roughly.
+    fn largest_stable_step(&mut self, local_steps: usize, variant: usize) -> f64 {
+        let largest = self.largest_step();
+        let sizes = (0..MOST_SHORTENED).map(|k| largest * libm::pow(SHORTENED, k as f64));
+        let mut sizes = sizes.collect::<Vec<f64>>().into_iter();
+        sizes.find(|size| self.is_stable(local_steps, variant, *size)).unwrap_or(largest)
+    }
+
     /// The cell with rounds so few that it would be the best, if a schedule near its own does that.
     fn overtake(&mut self, cell: Cell) -> Cell {
         let Cell { local_steps, variant, .. } = cell;
         let affordable = self.best_cost() / self.cost_of_round(local_steps, variant);
         let rounds = ((1.0 - self.effort.coarse) * affordable) as u64;
-        let wish = Wish { local_steps, variant, rounds, widths: (0.15, 0.4), finest: 0.05 };
+        let finest = self.effort.finest;
+        let wish = Wish { local_steps, variant, rounds, widths: (0.15, 0.4), finest };
         match self.around(wish, cell.place) {
             Some(better) => self.refine(better, self.effort.coarse),
             None => cell,

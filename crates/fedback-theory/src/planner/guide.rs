@@ -4,9 +4,13 @@
 //! Q and R), so that T ~ (Q + E R)/(a² A) steps are needed, and T (1 + C/E) is least at
 //! E* = √(C Q/R). Bias and the way from the start do not enter.
 
-use fedback_core::protocol::Scheme;
+use fedback_core::protocol::{Protocol, Scheme};
+use nalgebra::DMatrix;
 
 use super::Task;
+use crate::asymptotic;
+use crate::cohort::Cohorts;
+use crate::round::client::Clients;
 
 /// E*; none where sampling adds no noise (R = 0), so that noise does not limit E.
 pub fn noise_limited_local_steps(
@@ -43,25 +47,15 @@ pub(super) fn fewest_steps(task: &Task<'_>, target: f64) -> f64 {
 /// The traces of Q and R.
 fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
     let Task { federation, protocol, stable_point, .. } = *task;
-    let n = federation.clients() as f64;
-    let (mut noise, mut drawn) = (0.0, 0.0);
-    for (i, &p) in federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0) {
-        let (own, spread) = match scheme {
-            Scheme::Full => (p * p, 0.0),
-            Scheme::WithReplacement { cohort } => {
-                let k = cohort as f64;
-                (p * p + p * (1.0 - p) / k, p / k)
-            }
-            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
-                let k = cohort as f64;
-                let finite = if n > 1.0 { (n - k) / (n - 1.0) } else { 0.0 };
-                (n / k * p * p, n / k * finite * p * p)
-            }
-        };
-        let gradient = federation.population(i).expand(stable_point, stable_point).gradient;
-        let covariance = federation.population(i).gradient_covariance(stable_point);
-        noise += own * covariance.trace() / protocol.batch.size();
-        drawn += spread * gradient.norm_squared();
-    }
-    (noise, drawn)
+    let descent = Protocol { scheme, scale_objectives: false, ..*protocol };
+    let all: Vec<usize> = (0..federation.clients()).collect();
+    let cohorts = Cohorts::of_schemes(federation.weights(), &descent, None, &[scheme]);
+    let traces = |(own, drawn): (DMatrix<f64>, DMatrix<f64>)| (own.trace(), drawn.trace());
+    let parts: Vec<(f64, f64)> = match Clients::of(federation, &descent, &all, stable_point) {
+        Clients::Split(parts) => {
+            parts.iter().map(|clients| traces(asymptotic::noises(&cohorts, clients))).collect()
+        }
+        Clients::Whole(clients) => vec![traces(asymptotic::noises(&cohorts, &clients))],
+    };
+    parts.into_iter().fold((0.0, 0.0), |(own, drawn), part| (own + part.0, drawn + part.1))
 }

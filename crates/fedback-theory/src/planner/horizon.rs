@@ -1,20 +1,19 @@
 //! Reach and stay: the first aggregation from which on the error is at most the target.
 //!
-//! A path is followed round by round until the error has been at most the target for as long as it
-//! takes everything to settle: seven time constants of the slowest direction, or eight times as
-//! many steps (γ included) as it took to get there, whichever comes first. Steps that decay make the
-//! error vanish in the end, so only a hump soon after the first crossing could break a promise, and
-//! a hump rises within a few time constants; with practically constant steps seven of them show the
-//! stationary error itself.
+//! A path is followed round by round. Once the error is at most the target it is watched. In a search
+//! watching ends after seven time constants of the rounds' own slowest direction, or after eight times as many
+//! steps (γ included) as it took to get there. Whatever is to be promised is watched until a bound on all
+//! later errors is at most the target ([`System::ceiling`](crate::round::System::ceiling)).
 //!
 //! While step sizes hardly change, a round's maps are worked out once for a stretch of rounds at the
 //! stretch's middle, an error of second order in the change; and where nothing happens in such a
-//! stretch it is leapt over ([`super::leap`]).
+//! stretch it is leapt over.
 
 use fedback_core::protocol::{Step, StepSize};
 
-use super::dynamics::{Dynamics, Sampling};
-use super::leap::Leaps;
+use super::paths::Paths;
+use crate::cohort::Chance;
+use crate::round::Leap;
 
 /// How much step sizes may change within rounds that share their maps, in a search.
 pub(super) const SKETCHED: f64 = 0.04;
@@ -22,10 +21,14 @@ pub(super) const SKETCHED: f64 = 0.04;
 pub(super) const PRECISE: f64 = 0.001;
 /// How much they may change within local steps of a round that count as equal, in units of that.
 const WITHIN: f64 = 0.5;
-/// How much more they may change where every target is met and only humps are watched for.
+/// How much more they may change where every target is met and only humps are watched for, and how much
+/// at least.
 const WATCHING: f64 = 3.0;
+const WATCHED: f64 = 0.01;
 /// Time constants after which everything has settled.
 const SETTLED: f64 = 7.0;
+/// Time constants after which rounds of one step size have come to rest.
+const AT_REST: f64 = 60.0;
 /// Time constants after which nothing is left of the start, and errors shrink with the step sizes: no
 /// faster than their square.
 const FORGOTTEN: f64 = 20.0;
@@ -33,6 +36,11 @@ const FORGOTTEN: f64 = 20.0;
 const DECAY: f64 = 0.1;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
+/// The same where a bound must be found, and how many rounds are looked at at most.
+const MUCH_LATER: f64 = 1e7;
+const MOST_LOOKS: u64 = 300_000;
+/// How much later a bound is asked for again.
+const ASKED: f64 = 1.15;
 
 /// What a path starts from and aims at.
 #[derive(Clone, Copy)]
@@ -41,8 +49,6 @@ pub(super) struct Aim<'a> {
     pub(super) start: &'a [f64],
     /// E|θ − θ^PS|² to reach.
     pub(super) target: f64,
-    /// The smallest real part of an eigenvalue of H + J.
-    pub(super) margin: f64,
     /// Whether the first round must not enlarge errors in mean square.
     pub(super) stable_first_round: bool,
     /// The first rounds, which do not share their maps.
@@ -51,6 +57,10 @@ pub(super) struct Aim<'a> {
     pub(super) change: f64,
     /// Errors above the target, in units of it, with which a path is followed beyond its limit.
     pub(super) patience: f64,
+    /// Whether a bound must cover all that comes later.
+    pub(super) promise: bool,
+    /// The work at which a path is given up.
+    pub(super) most: f64,
 }
 
 /// The aggregation from which on the target is met.
@@ -62,7 +72,7 @@ pub(super) struct Reach {
     pub(super) crossing: f64,
     /// E|θ − θ^PS|² there.
     pub(super) distance_sq: f64,
-    /// The largest E|θ − θ^PS|² seen at it and later.
+    /// The largest E|θ − θ^PS|² at it and later: seen, or by a bound where one was asked for.
     pub(super) worst_after: f64,
     /// Rounds until everything had settled.
     pub(super) watched: u64,
@@ -81,7 +91,7 @@ pub(super) struct Outcome {
 
 /// A scheme on its way.
 struct Way {
-    sampling: Sampling,
+    chance: Chance,
     spread: Vec<f64>,
     next: Vec<f64>,
     /// The error before the round, and after it.
@@ -91,53 +101,55 @@ struct Way {
     reached: Option<Reach>,
     /// Time constants and time at which watching began.
     since: Option<(f64, f64)>,
+    /// The round at which a bound is asked for.
+    asked: u64,
     worst: f64,
     spread_at_limit: f64,
     open: bool,
 }
 
-/// Follows one schedule for several schemes at once; `limits` are the rounds by which each must have
+/// Follows one schedule for several schemes at once; `schemes` have the rounds by which each must have
 /// reached the target. `work` grows by the numbers that were touched.
 pub(super) fn follow(
-    dynamics: &mut dyn Dynamics,
+    paths: &mut Paths<'_>,
     local_steps: usize,
     step_size: StepSize,
     aim: &Aim<'_>,
-    schemes: &[(Sampling, u64)],
+    schemes: &[(Chance, u64)],
     work: &mut f64,
 ) -> Vec<Outcome> {
-    dynamics.begin();
-    let mut mean = aim.start.to_vec();
+    let mut mean = paths.begin(aim.start);
     let mut after = mean.clone();
-    let first: f64 = mean.iter().map(|m| m * m).sum();
-    let mut ways: Vec<Way> = schemes.iter().map(|way| Way::new(*way, first, dynamics)).collect();
+    let first: f64 = aim.start.iter().map(|m| m * m).sum();
+    let width = paths.system.spread_width();
+    let mut ways: Vec<Way> = schemes.iter().map(|way| Way::new(*way, first, width)).collect();
     let hopeless = 1e6 * (first + aim.target);
     let gamma = match step_size {
         StepSize::Decaying { gamma, .. } => gamma,
         StepSize::Constant(_) => f64::INFINITY,
     };
     let mut sizes = vec![0.0; local_steps];
-    let (mut round, mut shared, mut settled) = (0u64, 0u64, 0.0);
+    let (mut round, mut shared, mut settled, mut each, mut looks) = (0u64, 0u64, 0.0, 0.0, 0);
     let mut leaps: Option<Leaps> = None;
     while ways.iter().any(|way| way.open) {
         if shared == 0 {
-            let watching = ways.iter().all(|way| !way.open || way.since.is_some());
-            let change = if watching { WATCHING * aim.change } else { aim.change };
+            // Up to its limit a way may lose what it has reached, and what is promised is exact there.
+            let past = |way: &Way| !aim.promise || round >= way.limit;
+            let watching = ways.iter().all(|way| !way.open || way.since.is_some() && past(way));
+            let change = if watching { (WATCHING * aim.change).max(WATCHED) } else { aim.change };
             let most = if round < aim.apart { 1 } else { 16 + round / 4 };
             shared = stretch(step_size, round, &mut sizes, change, most);
-            let drawing = ways.iter().any(|way| way.open && way.sampling.share > 0.0);
-            dynamics.prepare(&sizes, drawing);
+            let drawing = ways.iter().any(|way| way.open && way.chance.is_some());
+            paths.prepare(&sizes, drawing);
+            each = paths.settles();
             let decay = if settled > FORGOTTEN { f64::INFINITY } else { DECAY };
-            leaps = match shared {
-                0..=3 => None,
-                _ => leaps_of(dynamics, &ways, mean.len(), (shared, decay)),
-            };
+            leaps = if shared > 3 { Leaps::new(paths, &ways, (shared, decay)) } else { None };
             let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
-            *work += dynamics.step_work() * runs as f64;
+            *work += paths.step_work() * runs as f64;
         }
         if round == 0 && aim.stable_first_round {
-            for way in &mut ways {
-                way.open &= dynamics.radius(way.sampling) <= 1.0 + 1e-12;
+            for way in ways.iter_mut().filter(|way| way.open) {
+                way.open &= paths.radius(way.chance) <= 1.0 + 1e-12;
             }
         }
         let mut level = leaps.as_ref().map_or(0, Leaps::highest);
@@ -147,25 +159,18 @@ pub(super) fn follow(
             level -= 1;
         }
         loop {
-            *work += dynamics.round_work(ways.len());
-            match &leaps {
-                Some(leaps) => leaps.aggregate(level, &mean, &mut after),
-                None => {
-                    dynamics.work(&mean, &sizes);
-                    dynamics.aggregate(&mut after);
-                }
+            *work += paths.round_work(ways.len());
+            if leaps.is_none() {
+                paths.mean(&mean, &sizes, &mut after);
             }
-            let square: f64 = after.iter().map(|m| m * m).sum();
             let mut changes = false;
             for (k, way) in ways.iter_mut().enumerate().filter(|(_, way)| way.open) {
+                let before = (mean.as_slice(), way.spread.as_slice());
                 let total = match &leaps {
-                    Some(leaps) => leaps.spread(level, k, &mean, &way.spread, &mut way.next),
-                    None => {
-                        way.next.copy_from_slice(&way.spread);
-                        dynamics.spread(way.sampling, &mut way.next)
-                    }
+                    Some(leaps) => leaps.apply(level, k, before, (&mut after, &mut way.next)),
+                    None => paths.spread(way.chance, before.0, before.1, &mut way.next),
                 };
-                way.now = square + total;
+                way.now = paths.system.square_of(&after) + total;
                 way.spread_at_limit = if round < way.limit { total } else { way.spread_at_limit };
                 changes |= (way.before <= aim.target) != (way.now <= aim.target);
             }
@@ -176,8 +181,8 @@ pub(super) fn follow(
         }
         std::mem::swap(&mut mean, &mut after);
         let rounds = 1u64 << level;
-        (round, shared) = (round + rounds, shared - rounds);
-        settled += aim.margin * rounds as f64 * sizes.iter().sum::<f64>();
+        (round, shared, looks) = (round + rounds, shared - rounds, looks + 1);
+        settled += each * rounds as f64;
         let time = (round * local_steps as u64) as f64 + gamma;
         for way in ways.iter_mut().filter(|way| way.open) {
             std::mem::swap(&mut way.spread, &mut way.next);
@@ -188,36 +193,86 @@ pub(super) fn follow(
             };
             way.give_up(aim, settled, smaller);
             if way.now.is_nan() || way.now > hopeless {
-                (way.open, way.reached, way.worst) = (false, None, f64::INFINITY);
+                way.fail();
+            }
+            if aim.promise && way.open && way.reached.is_some() && round >= way.asked {
+                let moments = (mean.as_slice(), way.spread.as_slice());
+                let most = paths.system.ceiling(way.chance, &sizes, moments, gamma.is_finite());
+                *work += 12.0 * paths.step_work() * sizes.len().min(16) as f64;
+                way.asked = round.max((round as f64 * ASKED) as u64) + 1;
+                way.promise(most, aim);
+            }
+            if looks > MOST_LOOKS && way.since.is_some() || *work > aim.most {
+                way.fail();
             }
         }
     }
     ways.into_iter().map(Way::outcome).collect()
 }
 
-/// The maps of many rounds, for every scheme.
-fn leaps_of(
-    dynamics: &dyn Dynamics,
-    ways: &[Way],
-    dim: usize,
-    (shared, decay): (u64, f64),
-) -> Option<Leaps> {
-    let mut maps = Vec::new();
-    ways.iter().for_each(|way| dynamics.maps(way.sampling, &mut maps));
-    (!maps.is_empty()).then(|| Leaps::new(maps, dim, shared, decay))
+/// The maps of 1, 2, 4, … rounds for several schemes.
+struct Leaps {
+    /// For each power of two and scheme: part after part.
+    levels: Vec<Vec<Vec<Leap>>>,
+}
+
+impl Leaps {
+    /// Doubles a round as long as at most `most` rounds come out, and errors decay by a share of at
+    /// most `decay`.
+    fn new(paths: &Paths<'_>, ways: &[Way], (most, decay): (u64, f64)) -> Option<Self> {
+        // What is closed is not moved any more.
+        let open = |way: &Way| if way.open { way.chance } else { None };
+        let round: Option<Vec<Vec<Leap>>> = ways.iter().map(|way| paths.leap(open(way))).collect();
+        let mut levels = vec![round?];
+        let change = levels[0].iter().flatten().map(Leap::change).fold(0.0, f64::max);
+        while 2u64 << levels.len() <= most.min(1 << 50)
+            && change * libm::exp2(levels.len() as f64) <= decay
+        {
+            let last = &levels[levels.len() - 1];
+            let doubled = |parts: &Vec<Leap>| parts.iter().map(Leap::doubled).collect();
+            levels.push(last.iter().map(doubled).collect());
+        }
+        Some(Leaps { levels })
+    }
+
+    /// The largest power of two of rounds.
+    fn highest(&self) -> usize {
+        self.levels.len() - 1
+    }
+
+    /// Moves a mean and a scheme's spread over 2^level rounds, and returns the total variance.
+    fn apply(
+        &self,
+        level: usize,
+        scheme: usize,
+        (mean, spread): (&[f64], &[f64]),
+        (mean_after, spread_after): (&mut [f64], &mut [f64]),
+    ) -> f64 {
+        let (mut done, mut from, mut total) = (0, 0, 0.0);
+        for leap in &self.levels[level][scheme] {
+            let (width, square) = (leap.width(), leap.width() * leap.width());
+            let before = (&mean[done..done + width], &spread[from..from + square]);
+            let after =
+                (&mut mean_after[done..done + width], &mut spread_after[from..from + square]);
+            total += leap.apply(before, after);
+            (done, from) = (done + width, from + square);
+        }
+        total
+    }
 }
 
 impl Way {
-    fn new((sampling, limit): (Sampling, u64), first: f64, dynamics: &dyn Dynamics) -> Self {
+    fn new((chance, limit): (Chance, u64), first: f64, width: usize) -> Self {
         Way {
-            sampling,
-            spread: dynamics.no_spread(),
-            next: dynamics.no_spread(),
+            chance,
+            spread: vec![0.0; width],
+            next: vec![0.0; width],
             before: first,
             now: first,
             limit,
             reached: None,
             since: None,
+            asked: 0,
             worst: 0.0,
             spread_at_limit: 0.0,
             open: limit > 0,
@@ -250,9 +305,32 @@ impl Way {
             self.since = Some((settled, time));
         }
         if let Some((then, started)) = self.since {
-            let waited = settled - then >= SETTLED;
-            self.open &= !(waited || time >= LATER * started && time.is_finite());
+            let promised = aim.promise && self.reached.is_some();
+            let (later, enough) = match (promised, time.is_finite()) {
+                (false, _) => (LATER, SETTLED),
+                // Rounds that are all the same have nothing new to show in the end.
+                (true, false) => (f64::INFINITY, AT_REST),
+                (true, true) => (MUCH_LATER, f64::INFINITY),
+            };
+            let late = time.is_finite() && time >= later * started;
+            self.open &= !(settled - then >= enough || late);
+            // What no bound covers is not promised.
+            self.reached = self.reached.filter(|_| !(promised && late));
         }
+    }
+
+    /// Ends the watch where a bound on all later errors is low enough.
+    fn promise(&mut self, most: Option<f64>, aim: &Aim<'_>) {
+        let most = most.filter(|most| *most <= aim.target);
+        if let (Some(most), Some(reach)) = (most, &mut self.reached) {
+            reach.worst_after = reach.worst_after.max(most);
+            self.open = false;
+        }
+    }
+
+    /// Ends a way that does not get there.
+    fn fail(&mut self) {
+        (self.open, self.reached, self.worst) = (false, None, f64::INFINITY);
     }
 
     /// Ends a way that will not get there: its step sizes will be `smaller` at its limit.

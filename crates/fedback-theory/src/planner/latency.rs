@@ -8,6 +8,8 @@
 
 use fedback_core::protocol::Scheme;
 
+use crate::cohort;
+
 /// The distribution of a client's latency, of mean one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Latency {
@@ -25,19 +27,15 @@ pub enum Latency {
 impl Latency {
     /// What a round of this scheme waits for: h of its cohort.
     pub fn of_round(self, scheme: Scheme, weights: &[f64]) -> f64 {
-        match scheme {
-            Scheme::Full => self.largest(weights.len()),
-            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
-                self.largest(cohort)
-            }
-            Scheme::WithReplacement { cohort } => {
-                let missed = |p: &f64| libm::pow(1.0 - p, cohort as f64);
-                let distinct: f64 = weights.iter().map(|p| 1.0 - missed(p)).sum();
-                let below = libm::floor(distinct).max(1.0);
-                let between = (distinct - below).max(0.0);
+        let distinct = cohort::distinct(scheme, weights);
+        let below = libm::floor(distinct).max(1.0);
+        let between = (distinct - below).max(0.0);
+        match between > 0.0 {
+            true => {
                 let (low, high) = (below as usize, below as usize + 1);
                 (1.0 - between) * self.largest(low) + between * self.largest(high)
             }
+            false => self.largest(below as usize),
         }
     }
 

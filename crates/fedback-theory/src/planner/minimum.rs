@@ -8,10 +8,17 @@
 /// A point of a function.
 pub(super) type Point = (f64, f64);
 
+/// How close is close enough.
+#[derive(Clone, Copy)]
+pub(super) struct Close {
+    /// Places.
+    pub(super) apart: f64,
+    /// Values, in units of one more than theirs.
+    pub(super) flat: f64,
+}
+
 /// The share of the longer side that is cut off: 2 − (1 + √5)/2.
 const GOLDEN: f64 = 0.381_966_011_250_105;
-/// Values that differ by this share of theirs do not matter.
-const FLAT: f64 = 0.003;
 /// Steps downhill, and points between, at most.
 const MOST: usize = 24;
 
@@ -21,7 +28,7 @@ pub(super) fn lowest(
     function: &mut dyn FnMut(f64) -> f64,
     start: Point,
     width: f64,
-    tolerance: f64,
+    Close { apart, flat }: Close,
 ) -> Point {
     let (mut middle, mut step) = (start, width);
     if middle.1 <= 0.0 {
@@ -42,18 +49,18 @@ pub(super) fn lowest(
             return middle;
         }
     }
-    lowest_between(function, [left, middle, right], tolerance)
+    lowest_between(function, [left, middle, right], Close { apart, flat })
 }
 
 /// The lowest point between two, given one between them that is lower than both.
 pub(super) fn lowest_between(
     function: &mut dyn FnMut(f64) -> f64,
     [mut left, mut middle, mut right]: [Point; 3],
-    tolerance: f64,
+    close: Close,
 ) -> Point {
     for turn in 0..MOST {
-        let flat = left.1.max(right.1) - middle.1 <= FLAT * (1.0 + middle.1);
-        if middle.1 <= 0.0 || flat || right.0 - left.0 <= tolerance {
+        let flat = left.1.max(right.1) - middle.1 <= close.flat * (1.0 + middle.1);
+        if middle.1 <= 0.0 || flat || right.0 - left.0 <= close.apart {
             break;
         }
         // Every third cut is golden, so that both sides shrink.
@@ -97,7 +104,7 @@ mod tests {
                 1e6 * (x - bottom) * (x - bottom) + floor
             };
             let start = (0.0, valley(0.0));
-            let (_, value) = lowest(&mut valley, start, 0.1, 1e-9);
+            let (_, value) = lowest(&mut valley, start, 0.1, Close { apart: 1e-9, flat: 0.003 });
             assert!(value < 1.02 * floor + 0.01, "{bottom}: {value}");
             assert!(count < 40, "{count}");
         }
@@ -110,7 +117,7 @@ mod tests {
             false => (3.0 * (x - 0.8)).max(40.0 * (0.8 - x)) + 1.0,
         };
         let start = (0.0, valley(0.0));
-        let (x, value) = lowest(&mut valley, start, 0.3, 1e-4);
+        let (x, value) = lowest(&mut valley, start, 0.3, Close { apart: 1e-4, flat: 0.003 });
         assert!((x - 0.8).abs() < 2e-3 && value < 1.03, "{x} {value}");
     }
 
@@ -121,7 +128,7 @@ mod tests {
             count += 1;
             1.0 - x
         };
-        assert!(lowest(&mut line, (0.0, 1.0), 0.5, 1e-6).1 <= 0.0);
+        assert!(lowest(&mut line, (0.0, 1.0), 0.5, Close { apart: 1e-6, flat: 0.003 }).1 <= 0.0);
         assert!(count < 6, "{count}");
     }
 }

@@ -1,4 +1,4 @@
-//! Expected gradients of linear models on the rows of a table, along a path.
+//! Expected gradients of linear models on the rows of a table, along a path of errors.
 //!
 //! Near the stable point a client's mean gradient is its linearisation; further out the remainder
 //! counts. A search asks for it at thousands of points, so it is averaged over a few hundred evenly
@@ -8,6 +8,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use fedback_core::population::Expansion;
 use nalgebra::{DMatrix, DVector};
 
 use super::sample::Sample;
@@ -47,10 +48,14 @@ pub(super) struct Rows<'a> {
     point: DVector<f64>,
     /// Gradient and derivatives of the sample at the stable point.
     centres: Vec<Centre>,
+    /// Gradient and derivatives of all rows.
+    whole: Vec<Centre>,
+    /// The remainder that was worked out last, and where: error and deployed.
+    last: Vec<Option<[DVector<f64>; 3]>>,
     /// Closer to the stable point than this, the linearisation will do.
-    pub(super) linear_within: f64,
+    linear_within: f64,
     /// The share of an error that a path may move by before the remainder is worked out anew.
-    pub(super) lasting: f64,
+    lasting: f64,
 }
 
 struct Centre {
@@ -77,6 +82,14 @@ impl<'a> Rows<'a> {
             samples: (0..federation.clients()).map(sample).collect(),
             point: DVector::from_column_slice(point),
             centres: Vec::new(),
+            whole: (0..federation.clients())
+                .map(|client| {
+                    let own = federation.population(client).expand(point, point);
+                    let Expansion { gradient, curvature, reaction, .. } = own;
+                    Centre { gradient, curvature, reaction }
+                })
+                .collect(),
+            last: vec![None; federation.clients()],
             linear_within: 0.0,
             lasting: detail.lasting(),
         };
@@ -139,8 +152,44 @@ impl<'a> Rows<'a> {
         DVector::from_fn(dim, |j, _| entry(j))
     }
 
+    /// Forgets the path before.
+    pub(super) fn begin(&mut self) {
+        self.last.fill(None);
+    }
+
+    /// Whether the linearisation will not do for a state that begins with this error.
+    pub(super) fn is_bent(&self, state: &[f64]) -> bool {
+        let square: f64 = state[..self.point.len()].iter().map(|x| x * x).sum();
+        square.sqrt() > self.linear_within
+    }
+
+    /// Writes a client's gradient at errors (x, φ); its remainder is worked out anew where the path has
+    /// moved on.
+    pub(super) fn gradient(
+        &mut self,
+        client: usize,
+        error: &[f64],
+        deployed: &[f64],
+        out: &mut [f64],
+    ) {
+        let (error, deployed) =
+            (DVector::from_column_slice(error), DVector::from_column_slice(deployed));
+        let near = |[then, before, _]: &[DVector<f64>; 3]| {
+            let moved = (&error - then).norm() + (&deployed - before).norm();
+            moved <= self.lasting * error.norm()
+        };
+        if !self.last[client].as_ref().is_some_and(near) {
+            let remainder = self.remainder(client, &error, &deployed);
+            self.last[client] = Some([error.clone(), deployed.clone(), remainder]);
+        }
+        let Centre { gradient, curvature, reaction } = &self.whole[client];
+        let mut sum = gradient + curvature * error + reaction * deployed;
+        self.last[client].iter().for_each(|[_, _, remainder]| sum += remainder);
+        out.copy_from_slice(sum.as_slice());
+    }
+
     /// What the linearisation at the stable point misses of a client's gradient at errors (x, φ).
-    pub(super) fn remainder(
+    fn remainder(
         &self,
         client: usize,
         error: &DVector<f64>,

@@ -8,7 +8,7 @@
 
 use fedback_core::protocol::StepSize;
 
-use super::minimum::{Point, lowest};
+use super::minimum::{Close, Point, lowest};
 use super::search::{Cell, Search};
 
 /// Errors above the target, in units of it, that are followed beyond R.
@@ -64,7 +64,7 @@ impl Search<'_> {
                 variant,
                 rounds: fewer.min(rounds - 1),
                 widths: (0.15, 0.4),
-                finest: 0.05,
+                finest: self.effort.finest,
             };
             match self.around(wish, cell.place) {
                 Some(better) => cell = better,
@@ -78,6 +78,7 @@ impl Search<'_> {
         if wish.rounds == 0 {
             return None;
         }
+        let flat = self.effort.flat;
         let mut found = None;
         let start = self.row(wish, place.gamma, place.first, &mut found);
         let mut first = start.0;
@@ -86,7 +87,8 @@ impl Search<'_> {
             first = if value.is_finite() { next } else { first };
             value
         };
-        lowest(&mut row, (place.gamma, start.1), wish.widths.1, wish.finest);
+        let close = Close { apart: wish.finest, flat };
+        lowest(&mut row, (place.gamma, start.1), wish.widths.1, close);
         found
     }
 
@@ -95,9 +97,10 @@ impl Search<'_> {
         if found.is_some() {
             return (near, 0.0);
         }
+        let close = Close { apart: 1e-7, flat: self.effort.flat };
         let mut score = |first: f64| self.score(wish, Place { first, gamma }, found);
         let start = (near, score(near));
-        lowest(&mut score, start, wish.widths.0, 1e-7)
+        lowest(&mut score, start, wish.widths.0, close)
     }
 
     /// How far above the target the largest error from the wished round on is, in units of the target;

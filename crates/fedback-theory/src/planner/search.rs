@@ -9,12 +9,13 @@
 
 use fedback_core::protocol::{Scheme, StepSize};
 
-use super::dynamics::{Dynamics, Sampling};
 use super::horizon::{Aim, Outcome, PRECISE, Reach, SKETCHED, follow};
+use super::paths::{self, Paths};
 use super::rows::Detail;
 use super::schedule::Place;
 use super::sweep::Sweep;
 use super::{Proposal, Question, Task};
+use crate::cohort::{Chance, rescales};
 
 /// How closely is looked.
 pub(super) struct Effort {
@@ -28,6 +29,9 @@ pub(super) struct Effort {
     /// The share of rounds that a closer look must save, while E and K are searched and at the end.
     pub(super) coarse: f64,
     pub(super) fine: f64,
+    /// How close γ and errors are looked at.
+    pub(super) finest: f64,
+    pub(super) flat: f64,
     /// E that are tried around the best, and how often refining starts again.
     pub(super) around: usize,
     pub(super) turns: usize,
@@ -43,6 +47,8 @@ const THOROUGH: Effort = Effort {
     growth: 1.35,
     coarse: 0.04,
     fine: 0.01,
+    finest: 0.002,
+    flat: 2e-4,
     around: 12,
     turns: 3,
     sweep: Sweep { rounds: 12, every: 24, growth: 1.06, columns: 32, spacing: 2.2 },
@@ -55,6 +61,8 @@ const QUICK: Effort = Effort {
     growth: 1.9,
     coarse: 0.1,
     fine: 0.03,
+    finest: 0.05,
+    flat: 0.003,
     around: 3,
     turns: 1,
     sweep: Sweep { rounds: 4, every: 4, growth: 1.5, columns: 12, spacing: 6.0 },
@@ -66,6 +74,10 @@ pub(super) const MOST_LOCAL_STEPS: usize = 2000;
 const WORKED_OUT: usize = 8;
 /// Local steps of clients that are worked out one by one where it must be exact.
 const ONE_BY_ONE: f64 = 2e6;
+/// The same for what is proposed in the end.
+const LAST: f64 = 2e8;
+/// Numbers that one forecast may touch.
+const FORECAST: f64 = 2e9;
 
 /// What a search found.
 #[derive(Clone, Debug)]
@@ -76,13 +88,16 @@ pub struct Found {
     pub alternatives: Vec<Proposal>,
     /// Whether the search ended before everything was looked at, because it took too long.
     pub cut: bool,
+    /// Whether settings were found that meet the target, but no bound that they keep it.
+    pub unproved: bool,
 }
 
 /// A scheme with its cohort.
 pub(super) struct Variant {
     pub(super) scheme: Scheme,
-    sampling: Sampling,
-    pub(super) scaled: bool,
+    chance: Chance,
+    /// Those of one group share their mean path.
+    pub(super) group: usize,
     communication: f64,
     /// Whether it may win; the others are there for comparison only.
     pub(super) contends: bool,
@@ -93,8 +108,7 @@ pub(super) struct Search<'a> {
     pub(super) effort: &'static Effort,
     pub(super) question: &'a Question,
     pub(super) variants: Vec<Variant>,
-    plain: Box<dyn Dynamics + 'a>,
-    scaled: Option<Box<dyn Dynamics + 'a>>,
+    pub(super) groups: Vec<Paths<'a>>,
     error: Vec<f64>,
     pub(super) cells: Vec<Cell>,
     /// The cheapest cell that passed.
@@ -104,6 +118,8 @@ pub(super) struct Search<'a> {
     allowance: f64,
     /// Whether they were not enough.
     cut: bool,
+    /// Whether something met the target that could not be promised.
+    unproved: bool,
 }
 
 /// The best schedule found for one E and one variant.
@@ -118,31 +134,26 @@ pub(super) struct Cell {
 /// Searches. `progress` hears of the share that is done, roughly.
 pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64)) -> Found {
     let clients = task.federation.clients();
-    let weights = &task.federation.weights();
-    let variant = |scheme: Scheme| Variant {
-        scheme,
-        sampling: Sampling::of(scheme, clients),
-        scaled: task.scales(scheme),
-        communication: question.prices.communication_of(scheme, weights),
-        contends: question.contends(scheme, clients),
-    };
     let mut search = Search {
         task: *task,
         effort: if task.is_simple() { &THOROUGH } else { &QUICK },
         question,
-        variants: question.schemes(clients).into_iter().map(variant).collect(),
-        plain: task.dynamics(false, Detail::Sketch),
-        scaled: task.protocol.scale_objectives.then(|| task.dynamics(true, Detail::Sketch)),
+        variants: Vec::new(),
+        groups: Vec::new(),
         error: task.error(),
         cells: Vec::new(),
         best: None,
         work: 0.0,
         allowance: 0.0,
         cut: false,
+        unproved: false,
     };
+    for scheme in question.all_schemes(clients) {
+        search.variant_of(scheme);
+    }
     // What one part leaves undone for want of time, another may still find.
     search.allow(0.5);
-    search.own_setting(&variant, clients);
+    search.own_setting(clients);
     search.over_local_steps(&mut |share| progress(0.4 * share));
     search.allow(0.8);
     search.sweep(&mut |share| progress(0.4 + 0.4 * share));
@@ -150,7 +161,7 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     // Refining one choice may move the best place of the other.
     for turn in 0..search.effort.turns {
         let before = search.best;
-        search.between_cohorts(&variant, clients);
+        search.between_cohorts(clients);
         search.between_local_steps();
         progress(0.8 + 0.05 * turn as f64);
         search.polish();
@@ -167,12 +178,58 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     });
     let alternatives = alternatives.collect();
     let best = finished.into_iter().min_by(|a, b| a.total().total_cmp(&b.total()));
-    Found { best, alternatives, cut: search.cut || search.is_spent() }
+    let (cut, unproved) = (search.cut || search.is_spent(), best.is_none() && search.unproved);
+    Found { best, alternatives, cut, unproved }
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// The variant of a scheme; none where its rounds cannot be written down.
+    pub(super) fn variant_of(&mut self, scheme: Scheme) -> Option<usize> {
+        if let Some(known) = self.variants.iter().position(|variant| variant.scheme == scheme) {
+            return Some(known);
+        }
+        let task = self.task;
+        let (protocol, weights) = (task.under(scheme), task.federation.weights());
+        // All draws by weight, and all of different clients, are one up to their share.
+        let kinds = [
+            Scheme::WithReplacement { cohort: 1 },
+            Scheme::WithoutReplacement { cohort: 1 },
+            scheme,
+        ];
+        let cohorts = paths::cohorts(weights, &protocol, &kinds);
+        let chance = cohorts.schemes[cohorts.schemes.len() - 1];
+        // What is aggregated must be the same; what clients keep depends on who is asked how often.
+        let kind = |of: Scheme| (task.scales(of), rescales(task.federation, &task.under(of)));
+        let keeps = protocol.local.keeps();
+        let same = |variant: &&Variant| !keeps && kind(variant.scheme) == kind(scheme);
+        let group = match self.variants.iter().find(same) {
+            Some(known) => known.group,
+            None => {
+                self.groups.push(Paths::new(&task, &protocol, cohorts, Detail::Sketch)?);
+                self.groups.len() - 1
+            }
+        };
+        self.variants.push(Variant {
+            scheme,
+            chance,
+            group,
+            communication: self.question.prices.communication_of(scheme, weights),
+            contends: self.question.contends(scheme, task.federation.clients()),
+        });
+        Some(self.variants.len() - 1)
+    }
+
     pub(super) fn largest_step(&self) -> f64 {
         1.0 / self.task.smoothness
+    }
+
+    /// Whether rounds of one step size do not enlarge errors in mean square.
+    pub(super) fn is_stable(&mut self, local_steps: usize, variant: usize, size: f64) -> bool {
+        let Variant { chance, group, .. } = self.variants[variant];
+        let paths = &mut self.groups[group];
+        paths.prepare(&vec![size; local_steps], true);
+        self.work += 16.0 * paths.step_work() + paths.round_work(1);
+        paths.radius(chance) <= 1.0
     }
 
     /// Lets the search go on until so large a share of the work is done.
@@ -207,7 +264,10 @@ impl Search<'_> {
         if wins && self.variants[cell.variant].contends {
             match self.exactly(cell) {
                 Some(exact) => cell = exact,
-                None => return false,
+                None => {
+                    self.unproved = true;
+                    return false;
+                }
             }
             if self.cost(&cell) <= cost {
                 self.best = Some(cell);
@@ -230,77 +290,87 @@ impl Search<'_> {
         place: Place,
         patience: f64,
     ) -> Vec<Outcome> {
-        let schemes: Vec<(Sampling, u64)> =
-            ways.iter().map(|&(v, limit)| (self.variants[v].sampling, limit)).collect();
-        let scaled = ways.iter().any(|&(v, _)| self.variants[v].scaled);
+        let schemes: Vec<(Chance, u64)> =
+            ways.iter().map(|&(v, limit)| (self.variants[v].chance, limit)).collect();
         let few = self.effort.sweep.rounds;
         let aim = Aim {
             start: &self.error,
             target: self.question.target,
-            margin: self.task.margin,
             stable_first_round: true,
             apart: if ways.iter().all(|&(_, limit)| limit <= few) { few } else { 0 },
             change: SKETCHED,
             patience,
+            promise: false,
+            most: self.allowance,
         };
-        let dynamics = match (&mut self.scaled, scaled) {
-            (Some(scaled), true) => scaled,
-            _ => &mut self.plain,
-        };
-        follow(&mut **dynamics, local_steps, place.step_size(), &aim, &schemes, &mut self.work)
+        let group = &mut self.groups[self.variants[ways[0].0].group];
+        follow(group, local_steps, place.step_size(), &aim, &schemes, &mut self.work)
     }
 
     /// When a cell's E and scheme with these step sizes meet the target for good within some rounds,
-    /// every round worked out by itself unless they are too many.
+    /// every round worked out by itself unless they are too many, and a bound covering the rest.
     fn forecast(
         &mut self,
-        dynamics: &mut dyn Dynamics,
         cell: &Cell,
         step_size: StepSize,
-        limit: u64,
+        (limit, most): (u64, f64),
     ) -> Option<Reach> {
+        let Variant { scheme, chance, group, .. } = self.variants[cell.variant];
         let steps = cell.reach.rounds as f64 * cell.local_steps as f64;
+        let all = steps * self.groups[group].step_work();
         let aim = Aim {
             start: &self.error,
             target: self.question.target,
-            margin: self.task.margin,
             stable_first_round: true,
             apart: 0,
-            change: if steps * self.plain.step_work() > ONE_BY_ONE { PRECISE } else { 0.0 },
+            change: if all > most { PRECISE } else { 0.0 },
             patience: 1.0,
+            promise: true,
+            most: self.work + FORECAST,
         };
-        let scheme = [(self.variants[cell.variant].sampling, limit)];
-        follow(dynamics, cell.local_steps, step_size, &aim, &scheme, &mut self.work)[0].reach
+        let ways = [(chance, limit)];
+        if !self.groups[group].is_bent() {
+            let paths = &mut self.groups[group];
+            return follow(paths, cell.local_steps, step_size, &aim, &ways, &mut self.work)[0]
+                .reach;
+        }
+        let protocol = self.task.under(scheme);
+        let cohorts = paths::cohorts(self.task.federation.weights(), &protocol, &[scheme]);
+        let ways = [(cohorts.schemes[0], limit)];
+        let mut paths = Paths::new(&self.task, &protocol, cohorts, Detail::Full)?;
+        follow(&mut paths, cell.local_steps, step_size, &aim, &ways, &mut self.work)[0].reach
     }
 
-    /// The cell as the exact recursion sees it; none where it does not meet the target, or only later.
+    /// The cell as it can be promised; none where it does not meet the target for good, or only later.
     fn exactly(&mut self, cell: Cell) -> Option<Cell> {
-        if !self.task.is_simple() {
+        if !self.task.federation.is_affine() {
             return Some(cell);
         }
-        let task = self.task;
-        let mut dynamics = task.dynamics(self.variants[cell.variant].scaled, Detail::Full);
         let limit = cell.reach.rounds + cell.reach.rounds / 50;
-        let reach = self.forecast(&mut *dynamics, &cell, cell.place.step_size(), limit)?;
+        let reach = self.forecast(&cell, cell.place.step_size(), (limit, ONE_BY_ONE))?;
         Some(Cell { reach, ..cell })
     }
 
     /// The best that was found, worked out. Where cells were only sketched, a few of them: their order
-    /// may change.
+    /// may change, and some may not be kept.
     fn work_out(&mut self) -> Vec<Proposal> {
         let mut cells: Vec<Cell> = self.best.into_iter().collect();
-        if !self.task.is_simple() {
+        if !self.task.federation.is_affine() {
             let contends = |cell: &&Cell| self.variants[cell.variant].contends;
             cells.extend(self.cells.iter().filter(contends));
             cells.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
             cells.dedup_by(|a, b| a == b);
-            cells.truncate(WORKED_OUT);
         }
         let mut finished: Vec<Proposal> = Vec::new();
-        for cell in cells {
+        for (tried, cell) in cells.into_iter().enumerate() {
             let least = finished.iter().map(Proposal::total).fold(f64::INFINITY, f64::min);
+            if tried >= WORKED_OUT && !finished.is_empty() || tried >= 5 * WORKED_OUT {
+                break;
+            }
             if self.cost(&cell) < least {
-                finished.push(self.finish(cell));
+                let proposal = self.finish(cell);
+                self.unproved |= proposal.is_none();
+                finished.extend(proposal);
             }
         }
         finished
@@ -308,10 +378,8 @@ impl Search<'_> {
 
     /// The cell as a proposal: over many rows, and with numbers that a person can type where they do
     /// as well.
-    fn finish(&mut self, cell: Cell) -> Proposal {
-        let task = self.task;
-        let mut dynamics = task.dynamics(self.variants[cell.variant].scaled, Detail::Full);
-        let mut last = self.proposal(&cell);
+    fn finish(&mut self, cell: Cell) -> Option<Proposal> {
+        let affine = self.task.federation.is_affine();
         let budget = self.question.budget / cell.local_steps as u64;
         for digits in [3, 4, 6, 15] {
             let gamma = significant(libm::exp(cell.place.gamma), digits);
@@ -319,14 +387,12 @@ impl Search<'_> {
                 significant(cell.place.step() * gamma, digits).min(gamma * self.largest_step());
             let step_size = StepSize::Decaying { beta, gamma };
             let limit = if digits < 15 { cell.reach.rounds } else { budget };
-            let reach = self.forecast(&mut *dynamics, &cell, step_size, limit);
-            let Some(reach) = reach else { continue };
-            if reach.rounds <= cell.reach.rounds || !self.task.is_simple() {
-                last = Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) };
-                break;
+            let Some(reach) = self.forecast(&cell, step_size, (limit, LAST)) else { continue };
+            if reach.rounds <= cell.reach.rounds || !affine {
+                return Some(Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) });
             }
         }
-        last
+        affine.then(|| self.proposal(&cell))
     }
 
     fn proposal(&self, cell: &Cell) -> Proposal {

@@ -9,7 +9,7 @@
 
 use super::choices::geometric;
 use super::guide::fewest_steps;
-use super::minimum::{Point, lowest_between};
+use super::minimum::{Close, Point, lowest_between};
 use super::schedule::{Place, Wish};
 use super::search::{Cell, MOST_LOCAL_STEPS, Search};
 
@@ -54,8 +54,8 @@ impl Search<'_> {
             if ((local_steps as u64 * sweep.rounds) as f64) < fewest {
                 continue;
             }
-            for scaled in [false, true] {
-                while self.sweep_local_steps(local_steps, scaled) {}
+            for group in 0..self.groups.len() {
+                while self.sweep_local_steps(local_steps, group) {}
             }
         }
     }
@@ -67,10 +67,10 @@ impl Search<'_> {
         rounds.min(self.question.budget / local_steps as u64).min(self.effort.sweep.rounds)
     }
 
-    /// Whether one E, with schemes that scale objectives or do not, does better than the best.
-    fn sweep_local_steps(&mut self, local_steps: usize, scaled: bool) -> bool {
+    /// Whether one E, with the schemes of one group, does better than the best.
+    fn sweep_local_steps(&mut self, local_steps: usize, group: usize) -> bool {
         let contenders = self.variants.iter().enumerate();
-        let contenders = contenders.filter(|(_, v)| v.contends && v.scaled == scaled);
+        let contenders = contenders.filter(|(_, v)| v.contends && v.group == group);
         let ways: Vec<(usize, u64)> = contenders
             .map(|(k, _)| (k, self.cheaper_rounds(local_steps, k)))
             .filter(|(_, rounds)| *rounds > 0)
@@ -111,6 +111,7 @@ impl Search<'_> {
 
     /// Looks for the lowest valley; whether it is low enough.
     fn valleys(&mut self, wish: Wish, grid: &Grid, values: &[(f64, f64)]) -> bool {
+        let close = Close { apart: 1e-7, flat: self.effort.flat };
         let mut found = None;
         let mut bottoms: Vec<Point> = Vec::new();
         for (row, &gamma) in grid.gammas.iter().enumerate() {
@@ -130,7 +131,7 @@ impl Search<'_> {
                     if above == k { (grid.firsts[k] + 1e-9, f64::INFINITY) } else { value(above) };
                 let end =
                     if below == k { (grid.firsts[k] - 1e-9, f64::INFINITY) } else { value(below) };
-                let lowest = lowest_between(&mut score, [end, value(k), high], 1e-7);
+                let lowest = lowest_between(&mut score, [end, value(k), high], close);
                 if found.is_some() {
                     return true;
                 }

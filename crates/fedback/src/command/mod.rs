@@ -29,6 +29,7 @@ use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Outline;
 use fedback::lab::spec::{Document, KeyError};
 use fedback::lab::store::{RunId, Store};
+use fedback::lab::threads;
 
 use crate::args::SpecArgs;
 
@@ -44,19 +45,16 @@ pub struct Context {
     running: Arc<AtomicBool>,
 }
 
-/// More threads than any machine has cores only wait for each other.
-const MOST_THREADS: usize = 1024;
-
 impl Context {
     /// Sets up threads and the answer to Ctrl-C: a run stops at the next slice, and at once the
     /// second time; anything else has nothing to save and stops at once.
     pub fn new(threads: Option<usize>, store: PathBuf, quiet: bool) -> Result<Self, Error> {
         Simd::chosen().map_err(|error| Error::Input(error.to_string()))?;
-        if let Some(threads) = threads {
-            if threads > MOST_THREADS {
-                let why = format!("found {threads}; allowed: 1 to {MOST_THREADS}");
-                return Err(Error::input("--threads", why));
-            }
+        if let Some(found) = threads.filter(|threads| *threads > threads::MOST) {
+            let why = format!("found {found}; allowed: 1 to {}", threads::MOST);
+            return Err(Error::input("--threads", why));
+        }
+        if let Some(threads) = threads::of_pool(threads) {
             rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .build_global()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fedback::core::protocol::StepSize;
 use fedback::lab::advice::{
-    Advice, Question, latency, planned_spec, refuse_first_arrivals, scheme_label,
+    Advice, Question, Rival, latency, planned_spec, refuse_first_arrivals, scheme_label,
 };
 use fedback::lab::bounds::Cost;
 use fedback::lab::error::Error;
@@ -13,6 +13,7 @@ use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
 use fedback::lab::spec::{Document, SchemeName};
 use fedback::theory::planner::{Prices, Proposal};
+use fedback::theory::round::supported;
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};
@@ -29,9 +30,9 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
                    keys with --set";
         return Err(Error::input(&document.origin, why));
     };
-    plan.p_fedavg().map_err(super::in_spec(&args.spec))?;
+    supported(&plan.protocol).map_err(Error::from).map_err(super::in_spec(&args.spec))?;
     refuse_first_arrivals(plan).map_err(super::in_spec(&args.spec))?;
-    question.check(plan.clients()).map_err(super::wrong_option)?;
+    question.check(plan).map_err(super::wrong_option)?;
     if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
         let why = "exists already; choose another name, or replace it with --force";
         return Err(Error::input(taken.display(), why));
@@ -62,7 +63,8 @@ fn write(
     if let (Some(path), Ok(best)) = (&args.output, &advice.best) {
         let directory = path.parent().filter(|parent| *parent != Path::new(""));
         let directory = directory.unwrap_or(Path::new("."));
-        output::write_file(path, &planned_spec(document, best, directory))?;
+        let spec = planned_spec(document, best, advice.rival, directory);
+        output::write_file(path, &spec)?;
         written.push(format!("wrote {0}; now: fedback run {0}", path.display()));
     }
     if let Some(path) = &args.figure {
@@ -99,6 +101,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
                 SchemeChoice::WithoutReplacement => SchemeName::WithoutReplacement,
             })
             .collect(),
+        algorithms: Rival::parse(&args.algorithms).map_err(super::wrong_option)?,
         most_clients: args
             .max_cohort
             .map(|most| count("--max-cohort", most))
@@ -132,6 +135,9 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     }
     let headline = match &advice.best {
         Ok(best) => {
+            if advice.rivals.len() > 1 {
+                add("algorithm", advice.rival.label());
+            }
             add("setting", setting(best));
             let (steps, total) = (best.steps(), short(best.total()));
             let talk = short(best.rounds as f64 * best.communication);
@@ -174,9 +180,12 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
             None => "does not reach and keep it".into(),
         },
     );
-    if let Some(mirrored) = &advice.mirrored {
-        let cost = short(mirrored.total());
-        add("from the mirrored start", format!("{}, cost {cost}", setting(mirrored)));
+    for (rival, best) in advice.rivals.iter().filter(|_| advice.rivals.len() > 1) {
+        let cost = match best {
+            Some(best) => format!("cost {}{}", short(best.total()), ratio(best)),
+            None => "does not reach and keep it".into(),
+        };
+        add(&rival.label(), cost);
     }
     if let Some((printed, corrected)) = &advice.paper {
         let show = |cost: &Option<Cost>| cost.map_or("none".into(), |cost| short(cost.steps));

@@ -49,6 +49,15 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         let iterations = plural(point.iterations as u64, "iteration", "iterations");
         add("residual", format!("{:.1e} after {iterations}", point.residual));
     }
+    match &solution.rest {
+        Ok(rest) => {
+            let at = format!("rests at step {}", short(rest.step_size));
+            let (bias, spread) = (short(size(&rest.bias)), short(rest.spread));
+            let point = short_vector(&rest.point);
+            add(&at, format!("{point}, {bias} from the stable point, spread {spread}"));
+        }
+        Err(why) => add("rests", format!("not known: {why}")),
+    }
     match &solution.optimal {
         Some(optimal) => {
             add("optimal point", short_vector(&optimal.theta));
@@ -68,6 +77,10 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         None => add("optimal point", "none, or not a single one".into()),
     }
     lines.join("\n") + "\n"
+}
+
+fn size(vector: &[f64]) -> f64 {
+    vector.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
 /// Where first arrivals settle, in one line.

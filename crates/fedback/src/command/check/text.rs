@@ -2,6 +2,7 @@
 
 use fedback::core::protocol::StepSize;
 use fedback::lab::check::Check;
+use fedback::lab::check::words::algorithm;
 use fedback::lab::dynamics::Speed;
 use fedback::lab::plan::Plan;
 use fedback::theory::certificate::{Confidence, Verdict};
@@ -125,7 +126,7 @@ fn yes(value: Option<bool>) -> &'static str {
 
 fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     let judgement = &check.certificate.judgement;
-    let (own, small) = (&judgement.own_steps, &judgement.small_steps);
+    let (own, small) = (&check.own_steps, &check.small_steps);
     page.section("will retraining settle");
     page.row("repeated minimisation", yes(judgement.minimisation.settles));
     let steps = match plan.protocol.step_size {
@@ -140,8 +141,9 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
         _ => String::new(),
     };
     let own_words = format!("{} (steps {steps}{about})", yes(own.answer.settles));
-    page.row("P-FedAvg at its own steps", &own_words);
-    page.row("P-FedAvg with small steps", yes(small.answer.settles));
+    let name = algorithm(&plan.protocol);
+    page.row(&format!("{name} at its own steps"), &own_words);
+    page.row(&format!("{name} with small steps"), yes(small.answer.settles));
     let e = plan.protocol.local_steps as f64;
     if let Some(largest) = small.largest {
         let words = format!("{} (times E: {})", short(largest), short(largest * e));
@@ -263,7 +265,7 @@ fn condition(page: &mut Page, check: &Check) {
 fn clients(page: &mut Page, check: &Check) {
     let certificate = &check.certificate;
     page.section("who drives it");
-    page.paragraph(&certificate.clients.words);
+    page.paragraph(&check.tips);
     let header: Vec<String> = [
         "client",
         "weight",

@@ -6,29 +6,31 @@
 //! and S + E(R̂ z zᵀ R̂ᵀ)/batch away from it, R̂ = R − E R. The loss `mean` has constant derivatives and
 //! only S.
 
-use crate::p_fedavg::PFedAvg;
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
-use fedback_core::protocol::Deploy;
+use fedback_core::protocol::{Deploy, Protocol};
 use nalgebra::{DMatrix, DVector};
+
+use super::client;
 
 /// Up to this many entries of R its Kronecker square is averaged over rows.
 const MOST_ENTRIES: usize = 256;
 
 /// The part of a client's gradient noise that grows with the error.
-pub(super) enum Multiplicative {
+#[derive(Clone)]
+pub(crate) enum Grows {
     /// E(R̂ ⊗ R̂)/batch, exactly.
     Exact(DMatrix<f64>),
-    /// W with E(R̂ Y R̂ᵀ)/batch ≤ W · trace Y, where the exact one is too large.
-    Bound(DMatrix<f64>),
+    /// W with E(R̂ Y R̂ᵀ)/batch ≤ W · trace Y, where the exact one is too large, and the length of z.
+    Bound(DMatrix<f64>, usize),
 }
 
-impl Multiplicative {
+impl Grows {
     /// The noise of one client near `theta`; none where gradients have constant derivatives.
-    pub(super) fn of(
+    pub(crate) fn of(
         federation: &Federation,
-        protocol: &PFedAvg,
+        protocol: &Protocol,
         client: usize,
         theta: &[f64],
     ) -> Option<Self> {
@@ -41,28 +43,36 @@ impl Multiplicative {
         }
     }
 
-    /// E(R̂ Y R̂ᵀ)/batch, or an upper bound of it.
-    pub(super) fn apply(&self, y: &DMatrix<f64>) -> DMatrix<f64> {
+    /// The length of z: the local error, and the deployed one where that is another.
+    pub(crate) fn width(&self) -> usize {
         match self {
-            Multiplicative::Exact(square) => {
+            Grows::Exact(square) => square.ncols().isqrt(),
+            Grows::Bound(_, width) => *width,
+        }
+    }
+
+    /// E(R̂ Y R̂ᵀ)/batch, or an upper bound of it.
+    pub(crate) fn apply(&self, y: &DMatrix<f64>) -> DMatrix<f64> {
+        match self {
+            Grows::Exact(square) => {
                 let flat = square * DVector::from_column_slice(y.as_slice());
                 let dim = flat.len().isqrt();
                 DMatrix::from_column_slice(dim, dim, flat.as_slice())
             }
-            Multiplicative::Bound(bound) => bound * y.trace(),
+            Grows::Bound(bound, _) => bound * y.trace(),
         }
     }
 }
 
 struct RowDerivatives<'a> {
     federation: &'a Federation,
-    protocol: &'a PFedAvg,
+    protocol: &'a Protocol,
     client: usize,
     theta: &'a [f64],
 }
 
 impl RowDerivatives<'_> {
-    fn noise(&self, table: &Table, loss: impl MarginLoss) -> Multiplicative {
+    fn noise(&self, table: &Table, loss: impl MarginLoss) -> Grows {
         let dim = self.theta.len();
         let width = match self.protocol.deploy {
             Deploy::Step => dim,
@@ -71,18 +81,19 @@ impl RowDerivatives<'_> {
         let rows = || self.derivatives(table, loss, width);
         let share = 1.0 / table.block(self.client).1.len() as f64;
         let mean = rows().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) * share;
-        let share = share / self.protocol.batch.size();
+        let scale = client::scale(self.federation, self.protocol, self.client);
+        let share = share * scale * scale / self.protocol.batch.size();
         let apart = rows().map(|row| row - &mean);
         match dim * width <= MOST_ENTRIES {
-            true => Multiplicative::Exact(
-                apart.fold(DMatrix::zeros(dim * dim, width * width), |sum, row| {
+            true => {
+                Grows::Exact(apart.fold(DMatrix::zeros(dim * dim, width * width), |sum, row| {
                     sum + row.kronecker(&row) * share
-                }),
-            ),
-            false => {
-                Multiplicative::Bound(apart.fold(DMatrix::zeros(dim, dim), |sum, row| {
-                    sum + &row * row.transpose() * share
                 }))
+            }
+            false => {
+                let squares =
+                    apart.fold(DMatrix::zeros(dim, dim), |sum, row| sum + &row * row.transpose());
+                Grows::Bound(squares * share, width)
             }
         }
     }
@@ -116,17 +127,4 @@ impl RowDerivatives<'_> {
             }
         })
     }
-}
-
-/// Σ p_i trace S_i of single observations at `theta`.
-pub fn observation_noise(federation: &Federation, theta: &[f64]) -> f64 {
-    if let Base::Gaussian(base) = &federation.base() {
-        return base.dim as f64 * base.noise * base.noise;
-    }
-    let clients = (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0);
-    clients
-        .map(|i| {
-            federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
-        })
-        .sum()
 }

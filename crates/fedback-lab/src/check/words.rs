@@ -1,0 +1,281 @@
+//! A certificate in words.
+
+use fedback_core::protocol::{LocalRule, Protocol, ServerRule, StepSize};
+use fedback_theory::certificate::{Clients, Outlook, SmallSteps, Tips, Verdict, Why};
+use fedback_theory::limit::NoMap;
+
+/// How an algorithm is called in sentences.
+pub fn algorithm(protocol: &Protocol) -> &'static str {
+    match (protocol.local, protocol.server) {
+        (LocalRule::Descent, ServerRule::Average) => "P-FedAvg",
+        (LocalRule::Descent, ServerRule::Momentum { .. }) => "FedOpt with momentum",
+        (LocalRule::Descent, ServerRule::Adam { .. }) => "FedOpt with Adam",
+        (LocalRule::Proximal { .. }, _) => "FedProx",
+        (LocalRule::Scaffold, _) => "SCAFFOLD",
+    }
+}
+
+/// A reason as part of a sentence; `nowhere` is why no stable point is known.
+pub(super) fn why(why: &Why, nowhere: &str) -> String {
+    match why {
+        Why::NoStablePoint => "no stable point is known".into(),
+        Why::Nowhere => nowhere.into(),
+        Why::Rescaled => "unequal weights without replacement, and models are averaged rather than \
+                          updates (aggregate = \"iterates\"): every round multiplies the whole model \
+                          by a random number, however small the steps; aggregate = \"deltas\" does \
+                          not"
+            .into(),
+        Why::NotLinear(no) => not_linear(no),
+        Why::NotFinite { size } => format!("a round at the step size {size} is not finite"),
+        Why::MeanGrows { size, by } => format!(
+            "at the step size {size} a round multiplies the mean error by {}: above 1 it grows",
+            short(*by)
+        ),
+        Why::SquareGrows { size, by } => format!(
+            "at the step size {size} a round multiplies the mean squared error by {}: above 1 it \
+             grows",
+            short(*by)
+        ),
+        Why::NotAttracting => "rounds contract, but to no attracting stable point".into(),
+        Why::NoFloor => "the long run of the constant step size was not found".into(),
+        Why::HighFloor { size, level, bias } => format!(
+            "at the constant step size {size} the error does not fall below {} ({} of it is bias): \
+             that is not near the stable point",
+            short(*level),
+            short(*bias)
+        ),
+        Why::SlowRounds { rounds, left } => format!(
+            "it would take {} rounds: a round leaves {left} of the squared error",
+            short(*rounds)
+        ),
+        Why::Floor { by, level } => format!(
+            "a round multiplies squared errors by {} at last, down to a floor: a distance of {}",
+            short(*by),
+            short(*level)
+        ),
+        Why::Away => "small steps lead away from the stable point".into(),
+        Why::TooLargeFirst { peak, untold } => {
+            let grown =
+                format!("the first steps are too large: the error grows to {} first", short(*peak));
+            match untold {
+                None => grown,
+                Some(rounds) => {
+                    format!("{grown}, and after {rounds} rounds steps are still too large to tell")
+                }
+            }
+        }
+        Why::PowerLaw { rate, squares } => {
+            let to = if *squares { "squared ones to nothing" } else { "to nothing" };
+            format!("errors fall like (t + gamma)^−{}, {to}", short(*rate))
+        }
+        Why::SlowPower { rate, rounds } => format!(
+            "beta · margin is {}: the error falls like a power of t so small that getting near \
+             would take {} rounds",
+            short(*rate),
+            short(*rounds)
+        ),
+        Why::RunsAway { rounds } => format!(
+            "without noise the rounds from this start run away within {} rounds",
+            short(*rounds)
+        ),
+        Why::KeepsMoving => {
+            "without noise the rounds keep moving: no stable point attracts them".into()
+        }
+        Why::NotArrived { rounds } => format!(
+            "the path without noise was followed for {} rounds and had not arrived",
+            short(*rounds)
+        ),
+        Why::FlowLost => {
+            "the averaged gradient flow from the start was not followed to an end".into()
+        }
+        Why::FirstStep(inner) => {
+            format!("the first step is too large: {}", self::why(inner, nowhere))
+        }
+        Why::OnTheWay { size, by } => format!(
+            "on the way from the start a round of the step size {size} multiplies squared errors by \
+             {}",
+            short(*by)
+        ),
+        Why::CarriedAway { size, reach } => format!(
+            "noise at the step size {size} carries the model {} away from the stable point, where \
+             it is not drawn back reliably",
+            short(*reach)
+        ),
+        Why::Far { rounds } => format!("getting near would take {} rounds", short(*rounds)),
+        Why::RescaledMore => "averaging models of unequal weights rescales them at random, the \
+                              worse the smaller the steps"
+            .into(),
+        Why::SmallRunAway => "small steps from this start run away without noise".into(),
+        Why::SmallKeepMoving => {
+            "small steps keep moving without noise: no stable point attracts them".into()
+        }
+        Why::LeadThere => "small steps lead to the stable point".into(),
+        Why::NoMargin => "the margin of small steps is zero to rounding".into(),
+        Why::NoneCertain => {
+            "small steps lead to the stable point, but none were found that are certain to".into()
+        }
+        Why::FasterThanScatter => "steps that are not too small contract faster than the averaging \
+                                   of models of unequal weights scatters"
+            .into(),
+    }
+}
+
+/// Why rounds were not linearised.
+pub(crate) fn not_linear(no: &NoMap) -> String {
+    match no {
+        NoMap::Algorithm(unsupported) => unsupported.reason.clone(),
+        NoMap::TooLarge(_) => "the dimension is too high to linearise a round".into(),
+    }
+}
+
+/// The answers behind a verdict, in words.
+pub(super) struct Words<'a> {
+    pub(super) protocol: &'a Protocol,
+    pub(super) minimisation: (Option<bool>, &'a str),
+    pub(super) own: (&'a Outlook, &'a str),
+    pub(super) small: (&'a SmallSteps, &'a str),
+    pub(super) nowhere: bool,
+}
+
+impl Words<'_> {
+    /// The verdict's reason in one sentence.
+    pub(super) fn reason(&self, verdict: Verdict) -> String {
+        let name = algorithm(self.protocol);
+        let (again, own_why, small_why) = (self.minimisation.1, self.own.1, self.small.1);
+        let own = self.own.0.answer.settles;
+        match verdict {
+            Verdict::Settles => format!("repeated minimisation: {again}; {name}: {own_why}"),
+            Verdict::SettlesWithSmallSteps => {
+                let named = self.named();
+                let why = match (own, self.minimisation.0) {
+                    (Some(true), None) => {
+                        format!("whether repeated minimisation does is not known: {again}")
+                    }
+                    (Some(true), _) => format!("repeated minimisation does not: {again}"),
+                    (_, Some(true)) => format!("at its own step sizes it may not: {own_why}"),
+                    (_, None) => format!("at its own step sizes it may not: {own_why}"),
+                    (_, Some(false)) => format!(
+                        "at its own step sizes it may not: {own_why}; repeated minimisation does \
+                         not: {again}"
+                    ),
+                };
+                format!("{name} settles {named}; {why}")
+            }
+            Verdict::MinimisationOnly => {
+                format!("repeated minimisation: {again}; {name} at any step size: {small_why}")
+            }
+            Verdict::DoesNotSettle if self.nowhere => small_why.into(),
+            Verdict::DoesNotSettle => {
+                format!("{name}: {small_why}; repeated minimisation: {again}")
+            }
+            Verdict::Unknown => {
+                let mut open: Vec<String> = Vec::new();
+                if self.small.0.answer.settles.is_none() {
+                    open.push(format!("small steps: {small_why}"));
+                }
+                if own.is_none() && !self.nowhere {
+                    open.push(format!("its own step sizes: {own_why}"));
+                }
+                if self.minimisation.0.is_none() {
+                    open.push(format!("repeated minimisation: {again}"));
+                }
+                format!("not known is: {}", open.join("; "))
+            }
+        }
+    }
+
+    /// The step sizes that a verdict names.
+    fn named(&self) -> String {
+        let small = self.small.0;
+        if self.own.0.answer.settles == Some(true) {
+            return match self.protocol.step_size {
+                StepSize::Constant(size) => {
+                    format!("at its own constant step size {}", plain(size))
+                }
+                StepSize::Decaying { beta, gamma } => {
+                    format!("at its own step sizes {}/(t + {})", plain(beta), plain(gamma))
+                }
+            };
+        }
+        let constant =
+            small.constant.map(|size| format!("a constant step size of {}", plain(size)));
+        let decaying =
+            small.decaying.map(|(beta, gamma)| format!("{}/(t + {})", plain(beta), plain(gamma)));
+        let limit = small.largest.map_or(String::new(), |largest| {
+            format!(" (squared errors shrink below {})", short(largest))
+        });
+        match (constant, decaying) {
+            (Some(constant), Some(decaying)) => format!("with {constant} or {decaying}{limit}"),
+            (Some(one), None) | (None, Some(one)) => format!("with {one}{limit}"),
+            (None, None) => "with small steps".into(),
+        }
+    }
+}
+
+/// Who tips the federation over, in one sentence; `name` is how a client is called.
+pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String {
+    let looked = if clients.all { "" } else { " among the most influential" };
+    let describe = |client: usize| {
+        let part = &clients.parts[client];
+        let (weight, epsilon) = (short(part.weight), short(part.sensitivity));
+        format!("{} (weight {weight}, sensitivity {epsilon})", name(client))
+    };
+    let verdict = |client: usize| {
+        clients.parts[client].without.map_or("", |without| without.verdict.as_str())
+    };
+    match clients.tips {
+        Tips::Unasked => {
+            "nobody was left out: among first arrivals the others would then be in it more often"
+                .into()
+        }
+        Tips::Nobody => "no client can be left out".into(),
+        Tips::Over { client, of } => {
+            let alone = match of {
+                1 => String::new(),
+                more => format!(
+                    " ({more} clients{looked} are such that without one of them it is better)"
+                ),
+            };
+            format!(
+                "{} tips the federation over: without it the verdict is {}{alone}",
+                describe(client),
+                verdict(client)
+            )
+        }
+        Tips::Holds { client } => format!(
+            "{} holds the federation: without it the verdict is {}",
+            describe(client),
+            verdict(client)
+        ),
+        Tips::Pulls { client, margins: (without, with) } => format!(
+            "no single client{looked} decides; {} pulls hardest: without it the margin of small \
+             steps is {} instead of {}",
+            describe(client),
+            short(without),
+            short(with)
+        ),
+        Tips::Undecided => format!("no single client{looked} decides"),
+    }
+}
+
+/// A number as it would be typed.
+fn plain(number: f64) -> String {
+    match (1e-5..1e7).contains(&number.abs()) {
+        true => format!("{number}"),
+        false => format!("{number:e}"),
+    }
+}
+
+/// A number to four significant digits, for sentences.
+pub(crate) fn short(number: f64) -> String {
+    let size = number.abs();
+    if !(1e-3..1e6).contains(&size) && size != 0.0 {
+        return format!("{number:.3e}");
+    }
+    let exponent = if size == 0.0 { 0.0 } else { libm::floor(libm::log10(size)) };
+    let text = format!("{number:.digits$}", digits = (3.0 - exponent).max(0.0) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}

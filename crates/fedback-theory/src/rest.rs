@@ -1,0 +1,113 @@
+//! Where rounds of one step size rest, and how far that is from the stable point.
+//!
+//! Clients that make several local steps drift towards points of their own, so that the average rests where
+//! their drifts cancel, not where their gradients do. Exact where the problem is affine. Otherwise the
+//! noise-free round's own fixed point is sought from where the linearised round has it.
+
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Protocol, ServerRule};
+use nalgebra::{DMatrix, DVector};
+
+use crate::cohort::Arrived;
+use crate::limit::{NoMap, RoundMap};
+use crate::round::Walk;
+
+/// A place of rest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rest {
+    /// η.
+    pub step_size: f64,
+    /// Where rounds rest on average.
+    pub point: Vec<f64>,
+    /// That less the stable point.
+    pub bias: Vec<f64>,
+    /// √trace Cov θ around it.
+    pub spread: f64,
+}
+
+/// Why there is no place of rest, or none is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoRest {
+    /// Rounds cannot be linearised.
+    NoMap(NoMap),
+    /// A round of this step size multiplies squared errors by this, where that is finite.
+    Grows {
+        /// η.
+        size: f64,
+        /// The factor.
+        by: Option<f64>,
+    },
+    /// The rounds' fixed point was not found.
+    NotFound,
+}
+
+/// Iterations of the chord method.
+const MOST_ITERATIONS: usize = 60;
+
+/// Where rounds of the step size `size` rest near the stable point `point`.
+pub fn rest(
+    federation: &Federation,
+    protocol: &Protocol,
+    arrived: Option<&Arrived>,
+    point: &[f64],
+    size: f64,
+) -> Result<Rest, NoRest> {
+    let map = RoundMap::thorough(federation, protocol, arrived, point);
+    let mut map = map.map_err(NoRest::NoMap)?;
+    let by = map.mean_square_radius(size);
+    if by.is_none_or(|by| by >= 1.0) {
+        return Err(NoRest::Grows { size, by });
+    }
+    let floor = map.floor(size).ok_or(NoRest::NotFound)?;
+    let bias = match federation.is_affine() || protocol.local.keeps() {
+        true => floor.bias,
+        false => {
+            let walk = Walk::new(
+                federation,
+                &Protocol { server: ServerRule::Average, ..*protocol },
+                arrived,
+            );
+            let sizes = vec![size; protocol.local_steps];
+            let start = DVector::from_column_slice(point) + floor.bias;
+            let moved = |theta: &DVector<f64>| {
+                let mut state = walk.begin(theta.as_slice());
+                let works = walk.works(&state, &sizes, |client, local, deployed, gradient| {
+                    federation.population(client).gradient(local, deployed, gradient);
+                });
+                walk.close(&mut state, &works, sizes.iter().sum());
+                DVector::from_vec(state) - theta
+            };
+            root(start, moved).ok_or(NoRest::NotFound)? - DVector::from_column_slice(point)
+        }
+    };
+    Ok(Rest {
+        step_size: size,
+        point: point.iter().zip(bias.iter()).map(|(p, b)| p + b).collect(),
+        bias: bias.as_slice().to_vec(),
+        spread: floor.covariance.trace().max(0.0).sqrt(),
+    })
+}
+
+/// A root near `start`, along the derivative there.
+fn root(
+    start: DVector<f64>,
+    function: impl Fn(&DVector<f64>) -> DVector<f64>,
+) -> Option<DVector<f64>> {
+    let dim = start.len();
+    let width = 1e-6 * (1.0 + start.norm());
+    let column = |j: usize| {
+        let mut aside = DVector::zeros(dim);
+        aside[j] = width;
+        (function(&(&start + &aside)) - function(&(&start - &aside))) / (2.0 * width)
+    };
+    let slope = DMatrix::from_columns(&(0..dim).map(column).collect::<Vec<_>>()).lu();
+    let mut at = start.clone();
+    for _ in 0..MOST_ITERATIONS {
+        let step = slope.solve(&function(&at))?;
+        at -= &step;
+        if step.norm() <= 1e-12 * (1.0 + at.norm()) {
+            return Some(at);
+        }
+    }
+    None
+}

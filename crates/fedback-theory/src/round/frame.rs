@@ -1,0 +1,204 @@
+//! What lives between rounds, and what a client's work does to it.
+//!
+//! The state y is the error x of the model, what a server with momentum keeps (v ← βv + Δ, x ← x + rate · v),
+//! and what clients keep (c_i ← c_i − c − δ_i/Ση of those who take part, c = Σ w_i c_i). A client's work
+//!
+//! δ_k = (A_k − I) x + F_k (c_k − c − g_k) + noise
+//!
+//! is affine in y, and so is what it does to y if it counts once: R δ_k for the server, with R = rate on x
+//! and 1 on v, and −c − δ_k/Ση for what it keeps itself. Where models rather than updates are averaged and
+//! the coefficients of a cohort do not sum to one, the server gets δ_k + θ of each, less θ.
+
+use nalgebra::DMatrix;
+
+use super::Affine;
+use super::block::Block;
+use super::client::Local;
+
+/// The shape of the state, and what happens to it without anybody's work.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    /// The length of x.
+    pub(crate) dim: usize,
+    /// rate and β.
+    pub(crate) momentum: Option<(f64, f64)>,
+    /// The weights w_i of c, where clients keep something.
+    pub(crate) kept: Option<Vec<f64>>,
+    /// The point that x is measured from, where models are rescaled at random.
+    pub(crate) origin: Option<Vec<f64>>,
+}
+
+/// A state that is a block of type `Self` where clients' maps are blocks of type `T`.
+pub(crate) trait Joint<T>: Block {
+    /// What the state becomes without anybody's work.
+    fn stay(frame: &Frame) -> Affine<Self>;
+    /// δ_k as a function of the state.
+    fn work(frame: &Frame, client: usize, local: &Local<T>, pull: &T) -> Affine<Self>;
+    /// What a work that counts `count` times does to the state, and with steps of a total size what the
+    /// client keeps.
+    fn effect(
+        frame: &Frame,
+        work: &Affine<Self>,
+        count: f64,
+        kept: Option<(usize, f64)>,
+    ) -> Affine<Self>;
+}
+
+/// A single coordinate of a server that averages, with clients that keep nothing.
+impl Joint<f64> for f64 {
+    fn stay(frame: &Frame) -> Affine<f64> {
+        match &frame.origin {
+            None => Affine { map: 1.0, shift: 0.0, noise: 0.0 },
+            Some(origin) => Affine { map: 0.0, shift: -origin[0], noise: 0.0 },
+        }
+    }
+
+    #[inline(always)]
+    fn work(_: &Frame, _: usize, local: &Local<f64>, pull: &f64) -> Affine<f64> {
+        Affine { map: local.gain - 1.0, shift: local.reply * pull, noise: local.noise }
+    }
+
+    #[inline(always)]
+    fn effect(frame: &Frame, work: &Affine<f64>, _: f64, _: Option<(usize, f64)>) -> Affine<f64> {
+        match &frame.origin {
+            None => work.clone(),
+            Some(origin) => {
+                Affine { map: work.map + 1.0, shift: work.shift + origin[0], noise: work.noise }
+            }
+        }
+    }
+}
+
+impl<T: Block> Joint<T> for DMatrix<f64> {
+    fn stay(frame: &Frame) -> Affine<Self> {
+        let (dim, width) = (frame.dim, frame.width());
+        let mut map = DMatrix::identity(width, width);
+        if let Some((rate, beta)) = frame.momentum {
+            for j in 0..dim {
+                map[(j, dim + j)] = rate * beta;
+                map[(dim + j, dim + j)] = beta;
+            }
+        }
+        let mut shift = DMatrix::zeros(width, 1);
+        if let Some(origin) = frame.origin_vector() {
+            let reach = frame.reach(1.0, None);
+            map -= &reach * frame.model();
+            shift -= reach * origin;
+        }
+        Affine { map, shift, noise: DMatrix::zeros(width, width) }
+    }
+
+    fn work(frame: &Frame, client: usize, local: &Local<T>, pull: &T) -> Affine<Self> {
+        let (dim, reply) = (frame.dim, local.reply.matrix());
+        let mut map = DMatrix::zeros(dim, frame.width());
+        let gain = local.gain.matrix() - DMatrix::identity(dim, dim);
+        map.columns_mut(0, dim).copy_from(&gain);
+        if let Some(weights) = &frame.kept {
+            for (other, weight) in weights.iter().enumerate() {
+                let own = if other == client { 1.0 } else { 0.0 };
+                let mut place = map.columns_mut(frame.place_of(other), dim);
+                place.copy_from(&(&reply * (own - weight)));
+            }
+        }
+        Affine { map, shift: reply * pull.matrix(), noise: local.noise.matrix() }
+    }
+
+    fn effect(
+        frame: &Frame,
+        work: &Affine<Self>,
+        count: f64,
+        kept: Option<(usize, f64)>,
+    ) -> Affine<Self> {
+        let reach = frame.reach(count, kept);
+        let (mut map, mut shift) = (&reach * &work.map, &reach * &work.shift);
+        if let Some(origin) = frame.origin_vector() {
+            let server = frame.reach(count, None);
+            map += &server * frame.model();
+            shift += server * origin;
+        }
+        if let (Some((client, _)), Some(weights)) = (kept, &frame.kept) {
+            let dim = frame.dim;
+            for (other, weight) in weights.iter().enumerate() {
+                for j in 0..dim {
+                    map[(frame.place_of(client) + j, frame.place_of(other) + j)] -= weight;
+                }
+            }
+        }
+        Affine { map, shift, noise: reach.around(&work.noise) }
+    }
+}
+
+impl Frame {
+    /// The length of the state.
+    pub(crate) fn width(&self) -> usize {
+        self.place_of(self.kept.as_ref().map_or(0, Vec::len))
+    }
+
+    /// Where c_i begins.
+    fn place_of(&self, client: usize) -> usize {
+        self.dim * (1 + usize::from(self.momentum.is_some()) + client)
+    }
+
+    /// Where what clients keep begins.
+    pub(crate) fn kept_from(&self) -> usize {
+        self.place_of(0)
+    }
+
+    /// Whether the state is the model alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.momentum.is_none() && self.kept.is_none()
+    }
+
+    /// The state with x + rate β/(1 − β) v for x, which velocity alone does not move; none where there is
+    /// only the model.
+    pub(crate) fn slow(&self) -> Option<DMatrix<f64>> {
+        let mut slow = DMatrix::identity(self.width(), self.width());
+        if let Some((rate, beta)) = self.momentum {
+            for j in 0..self.dim {
+                slow[(j, self.dim + j)] = rate * beta / (1.0 - beta);
+            }
+        }
+        (!self.is_plain()).then_some(slow)
+    }
+
+    /// The model's error out of the state.
+    fn model(&self) -> DMatrix<f64> {
+        DMatrix::identity(self.dim, self.width())
+    }
+
+    fn origin_vector(&self) -> Option<DMatrix<f64>> {
+        let origin = self.origin.as_ref()?;
+        Some(DMatrix::from_column_slice(self.dim, 1, origin))
+    }
+
+    /// Where a work that counts so often goes: `count` · R, and −1/Ση to what the client keeps.
+    pub(crate) fn reach(&self, count: f64, kept: Option<(usize, f64)>) -> DMatrix<f64> {
+        let dim = self.dim;
+        let mut reach = DMatrix::zeros(self.width(), dim);
+        for j in 0..dim {
+            reach[(j, j)] = count * self.momentum.map_or(1.0, |(rate, _)| rate);
+            if self.momentum.is_some() {
+                reach[(dim + j, j)] = count;
+            }
+            if let Some((client, total)) = kept {
+                reach[(self.place_of(client) + j, j)] -= 1.0 / total;
+            }
+        }
+        reach
+    }
+
+    /// What a client's local work starts from, out of the state: x, and c_k − c where it is kept.
+    pub(crate) fn start(&self, client: usize) -> DMatrix<f64> {
+        let dim = self.dim;
+        let blocks = 1 + usize::from(self.kept.is_some());
+        let mut start = DMatrix::zeros(blocks * dim, self.width());
+        for j in 0..dim {
+            start[(j, j)] = 1.0;
+            for (other, weight) in self.kept.iter().flatten().enumerate() {
+                let own = if other == client { 1.0 } else { 0.0 };
+                start[(dim + j, self.place_of(other) + j)] = own - weight;
+            }
+        }
+        start
+    }
+}
