@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::event::Sink;
 use crate::plan::{Outline, Plan};
 use crate::spec::{Count, Document, Positive, RoundKeys, SchemeName, StepSize as SpecStep};
+use crate::words;
 
 pub use answer::scheme_label;
 pub use question::{Question, latency};
@@ -126,7 +127,8 @@ impl Advice {
         let attracting = report.points.first().filter(|p| p.stability() == Stability::Attracting);
         let Some((point, margin)) = attracting.and_then(|p| Some((&p.theta, p.gradient_margin?)))
         else {
-            let why = report.reason.unwrap_or_else(|| "no stable point was found".into());
+            let why = words::stable(&report);
+            let why = why.unwrap_or_else(|| "no stable point was found".into());
             advice.best = Err(Binding {
                 constraint: "stability",
                 reason: format!("no step sizes settle: {why}"),

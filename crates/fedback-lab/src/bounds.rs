@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::check::words::algorithm;
 use crate::plan::Plan;
 use crate::spec::KeyError;
+use crate::words;
 
 /// What the user says instead of what would be derived.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -130,7 +131,11 @@ impl Guarantees {
             overrides.delta,
             rounds,
         );
-        let percent = constants.delta_0.value.filter(|far| *far > 0.0).map(|far| far / 100.0);
+        let percent = constants
+            .delta_0
+            .value
+            .filter(|far| *far > 0.0 && far.is_finite())
+            .map(|far| far / 100.0);
         Guarantees {
             theorem: match protocol.scheme {
                 Scheme::Full => "Theorem 3.1",
@@ -162,14 +167,16 @@ impl Guarantees {
     pub fn undefined(&self) -> Vec<(&'static str, String)> {
         let (printed, corrected) = (self.bounds.printed.entries(), self.bounds.corrected.entries());
         let both = printed.into_iter().zip(corrected);
-        both.filter_map(|((key, printed), (_, corrected))| match (printed, corrected) {
-            (Ok(_), Ok(_)) => None,
-            (Err(why), Ok(_)) => Some((key, format!("as printed: {why}"))),
-            (Ok(_), Err(why)) => Some((key, format!("as corrected: {why}"))),
-            (Err(one), Err(other)) if one == other => Some((key, one.clone())),
-            (Err(one), Err(other)) => {
-                Some((key, format!("as printed: {one}; as corrected: {other}")))
-            }
+        let words = |value: Value| value.map_err(words::undefined).err();
+        both.filter_map(|((key, printed), (_, corrected))| {
+            let why = match (words(printed), words(corrected)) {
+                (None, None) => return None,
+                (Some(why), None) => format!("as printed: {why}"),
+                (None, Some(why)) => format!("as corrected: {why}"),
+                (Some(one), Some(other)) if one == other => one,
+                (Some(one), Some(other)) => format!("as printed: {one}; as corrected: {other}"),
+            };
+            Some((key, why))
         })
         .collect()
     }
@@ -191,8 +198,8 @@ impl Guarantees {
     /// The object of the JSON contract.
     pub fn to_json(&self) -> Json {
         let constants = self.constants().map(|(key, constant)| {
-            let origin = constant.origin.as_str();
-            (key, json!({"value": constant.value, "origin": origin, "how": constant.how}))
+            let (origin, how) = (constant.origin().as_str(), words::how(constant.how));
+            (key, json!({"value": constant.value, "origin": origin, "how": how}))
         });
         let undefined = self.undefined().into_iter().map(|(key, why)| (key, json!(why)));
         let cost = |bound: &Bound| {
@@ -221,16 +228,16 @@ impl Guarantees {
             },
             "own_step": {
                 "covered": self.bounds.own_step.is_ok(),
-                "reason": self.bounds.own_step.as_ref().err(),
-                "upsilon": number(&self.bounds.own_step),
+                "reason": self.bounds.own_step.map_err(words::undefined).err(),
+                "upsilon": self.bounds.own_step.ok(),
             },
             "alternative": {
-                "beta": alternative.step.as_ref().ok().map(|step| step.0),
-                "gamma": alternative.step.as_ref().ok().map(|step| step.1),
-                "gradient_bound": number(&alternative.gradient_bound),
-                "upsilon_printed": number(&alternative.printed),
-                "upsilon_corrected": number(&alternative.corrected),
-                "reason": alternative.corrected.as_ref().err(),
+                "beta": alternative.step.ok().map(|step| step.0),
+                "gamma": alternative.step.ok().map(|step| step.1),
+                "gradient_bound": alternative.gradient_bound.ok(),
+                "upsilon_printed": alternative.printed.ok(),
+                "upsilon_corrected": alternative.corrected.ok(),
+                "reason": alternative.corrected.map_err(words::undefined).err(),
             },
             "asymptotic": {
                 "limit": self.asymptotic.as_ref().ok().map(|law| law.distance),
@@ -285,12 +292,8 @@ fn no_law(why: &NoLaw) -> String {
     }
 }
 
-fn number(value: &Value) -> Option<f64> {
-    value.as_ref().ok().copied()
-}
-
 fn numbers(bound: &Bound) -> Json {
-    object(bound.entries().map(|(key, value)| (key, json!(number(value)))))
+    object(bound.entries().map(|(key, value)| (key, json!(value.ok()))))
 }
 
 fn object<'a>(pairs: impl IntoIterator<Item = (&'a str, Json)>) -> Json {

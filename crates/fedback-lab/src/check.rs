@@ -83,7 +83,7 @@ impl Check {
         let judgement = &certificate.judgement;
         let (mut own_steps, mut small_steps) =
             (judgement.own_steps.clone(), judgement.small_steps.clone());
-        let nowhere = certificate.stable.reason.clone().unwrap_or_else(|| NOWHERE.into());
+        let nowhere = crate::words::stable(&certificate.stable).unwrap_or_else(|| NOWHERE.into());
         let mut whys = [
             crate::words::minimisation(&judgement.minimisation),
             words::why(&own_steps.answer.why, &nowhere),

@@ -7,10 +7,10 @@ use fedback_theory::rest::{NoRest, Rest, rest};
 use fedback_theory::stable::{self, Stability, StableReport, stable_points};
 use serde_json::{Value, json};
 
-use crate::check::words::{not_linear, short};
+use crate::check::words::not_linear;
 use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
-use crate::words;
+use crate::words::{self, short};
 
 /// The answer of `fedback solve`.
 #[derive(Clone, Debug)]
@@ -145,7 +145,7 @@ impl Solution {
         let mut object = json!({
             "stable_point": first.map(|point| &point.theta),
             "stability": self.stable.stability.as_str(),
-            "reason": self.stable.reason,
+            "reason": words::stable(&self.stable),
             "optimal_point": self.optimal.as_ref().map(|point| &point.theta),
             "risk_stable": self.risk_stable,
             "risk_optimal": self.optimal.as_ref().map(|point| point.risk),

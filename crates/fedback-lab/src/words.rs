@@ -1,9 +1,12 @@
 //! Theory's reasons in sentences: one function for each type of reason.
 
-use fedback_theory::inclusion::NoInclusion;
-use fedback_theory::minimisation::{Minimisation, Why};
+mod bounds;
+mod points;
 
-use crate::check::words::short;
+use fedback_theory::inclusion::NoInclusion;
+
+pub use bounds::{how, undefined};
+pub use points::{approximation, assumptions, degeneracy, minimisation, stable};
 
 /// Why it is not known who is among the first to arrive.
 pub fn no_inclusion(why: NoInclusion) -> String {
@@ -19,28 +22,16 @@ pub fn no_inclusion(why: NoInclusion) -> String {
     }
 }
 
-/// Why repeated minimisation settles, or does not, or why that is not known.
-pub fn minimisation(found: &Minimisation) -> String {
-    match found.why {
-        Why::Radius(radius) => {
-            let below = found.settles == Some(true);
-            let words = if below { "below 1 it settles" } else { "it needs a radius below 1" };
-            format!("each minimisation multiplies the error by {}: {words}", short(radius))
-        }
-        Why::Rests(radius) => {
-            format!("it rests at a stable point that repels it (radius {})", short(radius))
-        }
-        Why::Cycle => "from this start it ends in a cycle of two models".into(),
-        Why::Repelled(radius) => {
-            format!("every stable point that was found repels it (radius {})", short(radius))
-        }
-        Why::Moves { minimisations, by } => format!(
-            "after {minimisations} minimisations from this start it still moves by {} of its size",
-            short(by)
-        ),
-        Why::NoMinimum => {
-            "the risk for the data of one deployment has no minimum within reach".into()
-        }
-        Why::NoRadius => "the radius of repeated minimisation is not known".into(),
+/// A number to four significant digits, for sentences.
+pub(crate) fn short(number: f64) -> String {
+    let size = number.abs();
+    if !(1e-3..1e6).contains(&size) && size != 0.0 {
+        return format!("{number:.3e}");
+    }
+    let exponent = if size == 0.0 { 0.0 } else { libm::floor(libm::log10(size)) };
+    let text = format!("{number:.digits$}", digits = (3.0 - exponent).max(0.0) as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
     }
 }

@@ -10,14 +10,14 @@
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
-use crate::bounds::{Bound, Setting, Value, Version, finite, short};
+use crate::bounds::{Bound, Setting, Undefined, Value, Version, finite};
 use crate::exact::ExactCurve;
 
 /// The alternative theorems for one problem.
 #[derive(Clone, Debug)]
 pub struct Alternative {
     /// β and γ that the theorem is read at.
-    pub step: Result<(f64, f64), String>,
+    pub step: Result<(f64, f64), Undefined>,
     /// G along the trajectory.
     pub gradient_bound: Value,
     /// υ as printed.
@@ -39,20 +39,20 @@ pub(crate) fn of(
     (printed, corrected): (&Bound, &Bound),
 ) -> Alternative {
     let step = step(protocol, setting, corrected);
-    let path = step.clone().and_then(|(beta, gamma)| {
+    let path = step.and_then(|(beta, gamma)| {
         let step_size = StepSize::Decaying { beta, gamma };
         let protocol = Protocol { step_size, ..*protocol };
         trajectory(federation, &protocol, start, stable_point, rounds)
     });
     let mut alternative = Alternative {
-        gradient_bound: path.clone().map(|(gradient, _)| gradient.sqrt()),
-        printed: Err(String::new()),
-        corrected: Err(String::new()),
+        gradient_bound: path.map(|(gradient, _)| gradient.sqrt()),
+        printed: Err(Undefined::NotExact),
+        corrected: Err(Undefined::NotExact),
         step,
     };
     let upsilon = |version: Version, bound: &Bound| -> Value {
-        let (beta, gamma) = alternative.step.clone()?;
-        let (c1, c2) = (bound.c[0].clone()?, bound.c[1].clone()?);
+        let (beta, gamma) = alternative.step?;
+        let (c1, c2) = (bound.c[0]?, bound.c[1]?);
         let [c7, c8, c9] = alternative.c(setting, version);
         let noise = match setting.scheme {
             Scheme::Full => 2.0 * setting.sigma(version)?.powi(2),
@@ -64,11 +64,11 @@ pub(crate) fn of(
             + c1 * c7 * beta.powi(3) / gamma
             + noise * beta * beta;
         let (rate, first) = match version {
-            Version::Printed => (setting.mu(version)?, (gamma + 1.0) * path.clone()?.1),
-            Version::Corrected => (bound.mu_tilde.clone()?, gamma * setting.delta_0.clone()?),
+            Version::Printed => (setting.mu(version)?, (gamma + 1.0) * path?.1),
+            Version::Corrected => (bound.mu_tilde?, gamma * setting.delta_0?),
         };
         if beta * rate <= 1.0 {
-            return Err(format!("beta is not above {}", short(1.0 / rate)));
+            return Err(Undefined::SmallBetaOfAlternative { least: 1.0 / rate });
         }
         finite(finite(source / (beta * rate - 1.0))?.max(first))
     };
@@ -83,30 +83,34 @@ impl Alternative {
     /// c7, c8 and c9.
     pub(crate) fn c(&self, setting: &Setting, version: Version) -> [Value; 3] {
         let e = setting.local_steps;
-        let c7 = self.gradient_bound.clone().map(|g| match version {
+        let c7 = self.gradient_bound.map(|g| match version {
             Version::Printed => 4.0 * (e - 1.0) * g * g,
             Version::Corrected => 4.0 * (e - 1.0).powi(2) * g * g,
         });
         let sampled = || -> Value {
-            let (s, g) = (setting.sigma(version)?, self.gradient_bound.clone()?);
+            let (s, g) = (setting.sigma(version)?, self.gradient_bound?);
             Ok(2.0 * s * s + 4.0 * setting.sampling() * e * e * g * g)
         };
-        let other = |name: &str| Err(format!("belongs to sampling {name} replacement"));
+        let other = |with_replacement| Err(Undefined::OtherScheme { with_replacement });
         let (c8, c9) = match setting.scheme {
-            Scheme::Full => (other("with"), other("without")),
-            Scheme::WithReplacement { .. } => (sampled(), other("without")),
+            Scheme::Full => (other(true), other(false)),
+            Scheme::WithReplacement { .. } => (sampled(), other(false)),
             Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
-                (other("with"), sampled())
+                (other(true), sampled())
             }
         };
         [c7, c8, c9]
     }
 }
 
-fn step(protocol: &Protocol, setting: &Setting, corrected: &Bound) -> Result<(f64, f64), String> {
-    setting.covered.clone()?;
-    let (mu_tilde, smallest) = (corrected.mu_tilde.clone()?, corrected.beta.clone()?);
-    let (c2, e) = (corrected.c[1].clone()?, setting.local_steps);
+fn step(
+    protocol: &Protocol,
+    setting: &Setting,
+    corrected: &Bound,
+) -> Result<(f64, f64), Undefined> {
+    setting.covered?;
+    let (mu_tilde, smallest) = (corrected.mu_tilde?, corrected.beta?);
+    let (c2, e) = (corrected.c[1]?, setting.local_steps);
     if let StepSize::Decaying { beta, gamma } = protocol.step_size
         && beta * mu_tilde > 1.0
         && gamma >= e
@@ -124,17 +128,17 @@ fn trajectory(
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
-) -> Result<(f64, f64), String> {
-    let point = stable_point.ok_or("there is no stable point")?;
+) -> Result<(f64, f64), Undefined> {
+    let point = stable_point.ok_or(Undefined::NoStablePoint)?;
     let dim = federation.dim() as f64;
     let each = if federation.response().is_diagonal() { dim } else { 4.0 * dim.powi(3) };
     let steps = rounds as f64 * protocol.local_steps as f64;
     if steps * each * federation.clients() as f64 > MOST_WORK {
-        return Err("the trajectory is too long to be followed; lower rounds".into());
+        return Err(Undefined::LongTrajectory);
     }
-    let curve = |protocol: &Protocol| -> Result<f64, String> {
+    let curve = |protocol: &Protocol| -> Value {
         let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
-            .map_err(|_| "G is known along exact trajectories only")?;
+            .map_err(|_| Undefined::NotExact)?;
         curve.advance();
         Ok(curve.moments().distance_sq.unwrap_or(f64::NAN))
     };
@@ -145,13 +149,13 @@ fn trajectory(
     };
     let mut largest: f64 = 0.0;
     let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
-        .map_err(|_| "G is known along exact trajectories only")?;
+        .map_err(|_| Undefined::NotExact)?;
     for _ in 0..rounds {
         largest = largest.max(curve.advance_watching_gradients());
     }
     match largest.is_finite() {
         true => Ok((largest, first)),
-        false => Err("the gradients along the trajectory do not stay finite".into()),
+        false => Err(Undefined::Unbounded),
     }
 }
 

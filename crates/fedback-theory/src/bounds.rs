@@ -18,11 +18,95 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, StepSize};
 
 use crate::alternative::{self, Alternative};
-use crate::constants::Constants;
+use crate::constants::{Constants, How};
 pub(crate) use setting::Setting;
 
 /// A number, or why it does not exist.
-pub type Value = Result<f64, String>;
+pub type Value = Result<f64, Undefined>;
+
+/// Why a constant of the theorems does not exist.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Undefined {
+    /// A constant of the assumptions is not known.
+    NotKnown(Term, How),
+    /// The theorems are about cohorts drawn by chance, not by speed.
+    FirstArrivals,
+    /// The theorems are about models deployed at every local step.
+    DeployedOnce,
+    /// Sampling without replacement needs equal weights, or scaled objectives.
+    UnequalWeights,
+    /// The average sensitivity is 0, so that δ has no effect.
+    DeltaWithoutReaction,
+    /// The average sensitivity is 0, and c1 divides by it.
+    C1WithoutReaction,
+    /// No δ is valid: the average sensitivity is not below μ/L.
+    NoDelta {
+        /// ε̄.
+        average: f64,
+        /// μ/L.
+        threshold: f64,
+    },
+    /// μ̃ is not positive.
+    NotConvex {
+        /// μ̃.
+        mu_tilde: f64,
+    },
+    /// The run starts at the stable point, and c4 divides by Δ₀ = 0.
+    AtStablePoint,
+    /// Without noise and heterogeneity there is no cap on the first step.
+    NoCap,
+    /// The theorems are about step sizes β/(t + γ).
+    ConstantStep,
+    /// β is not above 1/μ̃.
+    SmallBeta {
+        /// 1/μ̃.
+        least: f64,
+    },
+    /// β is not above what the alternative theorem needs.
+    SmallBetaOfAlternative {
+        /// What it needs.
+        least: f64,
+    },
+    /// γ is below E.
+    SmallGamma,
+    /// The first step is longer than the proof allows.
+    LongFirstStep {
+        /// β/γ.
+        first: f64,
+        /// The longest.
+        most: f64,
+    },
+    /// The constant belongs to sampling with replacement, or without.
+    OtherScheme {
+        /// With.
+        with_replacement: bool,
+    },
+    /// There is no stable point.
+    NoStablePoint,
+    /// The trajectory is too long to be followed.
+    LongTrajectory,
+    /// Gradients are bounded along exact trajectories only.
+    NotExact,
+    /// Gradients along the trajectory do not stay finite.
+    Unbounded,
+    /// It is too large to be represented.
+    TooLarge,
+}
+
+/// A constant of the assumptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// μ.
+    Mu,
+    /// L.
+    Smoothness,
+    /// σ.
+    Sigma,
+    /// ς.
+    Varsigma,
+    /// Δ₀.
+    Delta0,
+}
 
 /// Which text of the theorems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +118,7 @@ pub enum Version {
 }
 
 /// The constants of one version.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     /// μ̃.
     pub mu_tilde: Value,
@@ -57,10 +141,10 @@ pub struct Bound {
 
 impl Bound {
     /// Every constant under its key.
-    pub fn entries(&self) -> [(&'static str, &Value); 15] {
-        let ([c1, c2, c3, c4, c5, c6], [c7, c8, c9]) = (&self.c, &self.alternative_c);
+    pub fn entries(&self) -> [(&'static str, Value); 15] {
+        let ([c1, c2, c3, c4, c5, c6], [c7, c8, c9]) = (self.c, self.alternative_c);
         [
-            ("mu_tilde", &self.mu_tilde),
+            ("mu_tilde", self.mu_tilde),
             ("c1", c1),
             ("c2", c2),
             ("c3", c3),
@@ -70,28 +154,27 @@ impl Bound {
             ("c7", c7),
             ("c8", c8),
             ("c9", c9),
-            ("eta0", &self.eta0),
-            ("B", &self.b),
-            ("beta", &self.beta),
-            ("gamma", &self.gamma),
-            ("upsilon", &self.upsilon),
+            ("eta0", self.eta0),
+            ("B", self.b),
+            ("beta", self.beta),
+            ("gamma", self.gamma),
+            ("upsilon", self.upsilon),
         ]
     }
 
     /// The bound on E|θ^t − θ^PS|² under the theorem's step size.
     pub fn at(&self, step: f64) -> Option<f64> {
-        Some(self.upsilon.as_ref().ok()? / (self.gamma.as_ref().ok()? + step))
+        Some(self.upsilon.ok()? / (self.gamma.ok()? + step))
     }
 
     /// The theorem's own step size.
     pub fn step_size(&self) -> Option<StepSize> {
-        Some(StepSize::Decaying { beta: self.beta.clone().ok()?, gamma: self.gamma.clone().ok()? })
+        Some(StepSize::Decaying { beta: self.beta.ok()?, gamma: self.gamma.ok()? })
     }
 
     /// T_ε = υ/ε − γ: local steps after which the bound is at most `accuracy`.
     pub fn steps_to(&self, accuracy: f64) -> Option<f64> {
-        let (upsilon, gamma) = (self.upsilon.as_ref().ok()?, self.gamma.as_ref().ok()?);
-        Some((upsilon / accuracy - gamma).max(0.0))
+        Some((self.upsilon.ok()? / accuracy - self.gamma.ok()?).max(0.0))
     }
 }
 
@@ -123,9 +206,9 @@ impl Bounds {
     ) -> Self {
         let setting = Setting::new(federation, protocol, constants);
         let delta = setting.delta(delta);
-        let mut printed = setting.printed(&delta);
-        let mut corrected = setting.corrected(&delta);
-        let own_step = setting.own_step(&corrected, &delta);
+        let mut printed = setting.printed(delta);
+        let mut corrected = setting.corrected(delta);
+        let own_step = setting.own_step(&corrected, delta);
         let alternative = alternative::of(
             federation,
             protocol,
@@ -153,7 +236,7 @@ impl Bound {
             &mut self.upsilon,
         ]);
         for value in values {
-            *value = std::mem::replace(value, Ok(0.0)).and_then(finite);
+            *value = value.and_then(finite);
         }
         self
     }
@@ -163,18 +246,9 @@ impl Bound {
 pub(crate) fn finite(number: f64) -> Value {
     match number.is_finite() {
         true => Ok(number),
-        false => Err("too large to be represented".into()),
+        false => Err(Undefined::TooLarge),
     }
 }
 
-fn none() -> [Value; 3] {
-    std::array::from_fn(|_| Err(String::new()))
-}
-
-/// A number for a sentence.
-pub(crate) fn short(number: f64) -> String {
-    match number == 0.0 || (1e-3..1e5).contains(&number.abs()) {
-        true => format!("{number:.4}"),
-        false => format!("{number:.3e}"),
-    }
-}
+/// c7 to c9 before the trajectory is known that they depend on.
+const UNKNOWN: [Value; 3] = [Err(Undefined::NotExact); 3];

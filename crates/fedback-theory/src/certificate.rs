@@ -24,7 +24,7 @@ mod why;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, StepSize};
 
-pub use approximation::Approximation;
+pub use approximation::{Approximation, Inapplicable};
 pub use assumptions::Assumptions;
 pub use clients::{ClientPart, Clients, Tips, Without};
 pub use confidence::{Confidence, confidence};
@@ -156,7 +156,7 @@ impl Certificate {
     /// Whether nothing here is performative: the reaction is absorbed, or stable, optimal and static
     /// point are one to a hundredth.
     pub fn is_degenerate(&self) -> bool {
-        self.degeneracy.degenerate
+        self.degeneracy.is_degenerate()
     }
 }
 

@@ -36,32 +36,84 @@ impl Origin {
 }
 
 /// One constant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constant {
     /// Its value; none where it does not exist.
     pub value: Option<f64>,
-    /// Where it came from.
-    pub origin: Origin,
     /// How it was obtained, or why it does not exist.
-    pub how: String,
+    pub how: How,
+}
+
+/// How a constant was obtained, or why it does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The user gave it.
+    Given,
+    /// There is no stable point to measure from.
+    NoStablePoint,
+    /// Δ₀: from the start to the stable point.
+    StartToStable,
+    /// μ of the loss `mean`: its Hessian is I.
+    IdentityHessian,
+    /// L of the loss `mean`: its gradient is θ − z.
+    IdentityGradient,
+    /// σ: the largest total standard deviation of a client's observations, by the root of the batch.
+    Observations,
+    /// ε̄: the average of absolute sensitivities.
+    AverageSensitivity,
+    /// The largest absolute sensitivity.
+    LargestSensitivity,
+    /// ς in one dimension, the smallest possible.
+    OneDimension,
+    /// ς as a largest singular value, the smallest possible.
+    SingularValue,
+    /// An upper bound of the smallest possible ς.
+    UpperBound,
+    /// μ: the smallest eigenvalue of the averaged Hessian at the stable point.
+    FlattestHessian,
+    /// There is no μ: that Hessian is singular.
+    SingularHessian,
+    /// L: the largest derivative of a row's gradient at the stable point.
+    SteepestRow,
+    /// σ: the largest batch noise at the stable point.
+    BatchNoise,
+    /// ς: the largest gradient of a client at the stable point.
+    LargestGradient,
 }
 
 impl Constant {
     /// A constant that the user gave.
     pub fn given(value: f64) -> Self {
-        Constant { value: Some(value), origin: Origin::Given, how: "given".into() }
+        Constant::new(value, How::Given)
     }
 
-    fn derived(value: f64, how: &str) -> Self {
-        Constant { value: Some(value), origin: Origin::Derived, how: how.into() }
+    fn new(value: f64, how: How) -> Self {
+        Constant { value: Some(value), how }
     }
 
-    fn estimated(value: f64, how: &str) -> Self {
-        Constant { value: Some(value), origin: Origin::Estimated, how: how.into() }
+    fn none(how: How) -> Self {
+        Constant { value: None, how }
     }
 
-    fn none(how: &str) -> Self {
-        Constant { value: None, origin: Origin::Derived, how: how.into() }
+    /// Where its value came from.
+    pub fn origin(&self) -> Origin {
+        match self.how {
+            How::Given => Origin::Given,
+            How::FlattestHessian | How::SteepestRow | How::BatchNoise | How::LargestGradient => {
+                Origin::Estimated
+            }
+            How::NoStablePoint
+            | How::StartToStable
+            | How::IdentityHessian
+            | How::IdentityGradient
+            | How::Observations
+            | How::AverageSensitivity
+            | How::LargestSensitivity
+            | How::OneDimension
+            | How::SingularValue
+            | How::UpperBound
+            | How::SingularHessian => Origin::Derived,
+        }
     }
 }
 
@@ -86,9 +138,6 @@ pub struct Constants {
     pub delta_0: Constant,
 }
 
-const NO_STABLE_POINT: &str = "there is no stable point to measure from";
-const AT_STABLE_POINT: &str = "at the stable point only; the assumption asks for every θ";
-
 impl Constants {
     /// The constants of a problem under a protocol's batches, seen from its stable point.
     pub fn of(
@@ -104,10 +153,10 @@ impl Constants {
         let average = counted().map(|(p, e)| p * e).sum();
         let largest = counted().map(|(_, e)| *e).fold(0.0, f64::max);
         let delta_0 = match stable_point {
-            None => Constant::none(NO_STABLE_POINT),
+            None => Constant::none(How::NoStablePoint),
             Some(point) => {
                 let apart = start.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum();
-                Constant::derived(apart, "|start − stable point|²")
+                Constant::new(apart, How::StartToStable)
             }
         };
         let batch = protocol.batch.size();
@@ -120,14 +169,11 @@ impl Constants {
             }
             (Loss::Mean, Base::Table(_))
             | (Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }, Base::Gaussian(_)) => [
-                Constant::derived(1.0, "the loss |θ − z|²/2 has the Hessian I"),
-                Constant::derived(1.0, "∇ℓ = θ − z"),
-                Constant::derived(
-                    (largest_noise(federation) / batch).sqrt(),
-                    "largest total standard deviation of a client's observations / √batch",
-                ),
+                Constant::new(1.0, How::IdentityHessian),
+                Constant::new(1.0, How::IdentityGradient),
+                Constant::new((largest_noise(federation) / batch).sqrt(), How::Observations),
                 stable_point.map_or_else(
-                    || Constant::none(NO_STABLE_POINT),
+                    || Constant::none(How::NoStablePoint),
                     |point| heterogeneity(federation, point),
                 ),
             ],
@@ -135,8 +181,8 @@ impl Constants {
         Constants {
             mu,
             smoothness,
-            average_sensitivity: Constant::derived(average, "Σ p_i ε_i of absolute sensitivities"),
-            largest_sensitivity: Constant::derived(largest, "the largest absolute sensitivity"),
+            average_sensitivity: Constant::new(average, How::AverageSensitivity),
+            largest_sensitivity: Constant::new(largest, How::LargestSensitivity),
             sensitivities,
             sigma,
             varsigma,
@@ -210,11 +256,11 @@ fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
         largest = largest.max(square);
     }
     let how = match (exact, dim) {
-        (true, 1) => "√ max (ε_i − ε̄)² + r_i², r_i = m_i + ε_i θ^PS − θ^PS; the smallest possible",
-        (true, _) => "largest singular value of [M_i − M̄, r_i]; the smallest possible",
-        (false, _) => "√ max |M_i − M̄|² + |r_i|²; an upper bound of the smallest possible",
+        (true, 1) => How::OneDimension,
+        (true, _) => How::SingularValue,
+        (false, _) => How::UpperBound,
     };
-    Constant::derived(largest.sqrt(), how)
+    Constant::new(largest.sqrt(), how)
 }
 
 /// A linear model on the rows of a table.
@@ -229,7 +275,7 @@ impl<L: MarginLoss> Rows<'_, L> {
     /// μ, L, σ and ς.
     fn estimate(&self, stable_point: Option<&[f64]>) -> [Constant; 4] {
         let Some(point) = stable_point else {
-            return std::array::from_fn(|_| Constant::none(NO_STABLE_POINT));
+            return std::array::from_fn(|_| Constant::none(How::NoStablePoint));
         };
         let theta = DVector::from_column_slice(point);
         let (mut steepest, mut noise, mut heterogeneity) = (0.0f64, 0.0f64, 0.0f64);
@@ -243,25 +289,14 @@ impl<L: MarginLoss> Rows<'_, L> {
         let field = self.federation.mean_field(point, point);
         let flattest = field.curvature.symmetric_eigenvalues().min();
         let mu = match flattest > 0.0 {
-            true => Constant::estimated(
-                flattest,
-                "smallest eigenvalue of the averaged Hessian, at the stable point only: further \
-                 out the loss may be flatter",
-            ),
-            false => Constant::none(
-                "the averaged Hessian at the stable point is singular: the risk is not strongly \
-                 convex",
-            ),
+            true => Constant::new(flattest, How::FlattestHessian),
+            false => Constant::none(How::SingularHessian),
         };
         [
             mu,
-            Constant::estimated(
-                steepest,
-                "largest derivative of a row's gradient in θ or in the row, at the stable point \
-                 only; for every θ there is none, because the derivative in the row grows with θ",
-            ),
-            Constant::estimated(noise.sqrt(), &format!("largest batch noise, {AT_STABLE_POINT}")),
-            Constant::estimated(heterogeneity, &format!("largest |∇f_i|, {AT_STABLE_POINT}")),
+            Constant::new(steepest, How::SteepestRow),
+            Constant::new(noise.sqrt(), How::BatchNoise),
+            Constant::new(heterogeneity, How::LargestGradient),
         ]
     }
 

@@ -16,8 +16,10 @@ use crate::optimal::optimal_point;
 use crate::stable::{minimiser, stable_point};
 
 /// What ignoring the reaction costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Degeneracy {
+    /// Whether some client's data react.
+    pub reacts: bool,
     /// Whether an intercept absorbs the reaction exactly.
     pub absorbed: bool,
     /// |θ^PS − θ^static|, where both exist; θ^static is fitted as if nothing reacted.
@@ -26,17 +28,20 @@ pub struct Degeneracy {
     pub stable_minus_static_features: Option<f64>,
     /// |θ^PS − θ^PO|, where both exist.
     pub stable_minus_optimal: Option<f64>,
-    /// Whether nothing here is performative: nothing reacts, the intercept absorbs the reaction, or the
-    /// three points are one to a hundredth.
-    pub degenerate: bool,
-    /// In one sentence.
-    pub words: String,
+    /// |θ^PS|; 0 where there is none.
+    pub size: f64,
 }
 
 impl Degeneracy {
+    /// Whether nothing here is performative: nothing reacts, the intercept absorbs the reaction, or the
+    /// three points are one to a hundredth.
+    pub fn is_degenerate(&self) -> bool {
+        !self.reacts || self.absorbed || self.is_small()
+    }
+
     /// Whether the stable point is close to the static one, but for the intercept, and to the optimal.
-    fn is_small(&self, size: f64) -> bool {
-        let small = |distance: Option<f64>| distance.is_some_and(|d| d <= SMALL * size);
+    pub fn is_small(&self) -> bool {
+        let small = |distance: Option<f64>| distance.is_some_and(|d| d <= SMALL * self.size);
         small(self.stable_minus_static_features) && small(self.stable_minus_optimal)
     }
 }
@@ -66,19 +71,14 @@ pub fn of_points(
     let apart = |other: Option<&[f64]>, to: usize| {
         stable.zip(other).map(|(a, b)| distance(&a[..to], &b[..to]))
     };
-    let mut found = Degeneracy {
+    Degeneracy {
+        reacts: reacts(federation),
         absorbed: is_absorbed(federation),
         stable_minus_static: apart(fixed, federation.dim()),
         stable_minus_static_features: apart(fixed, features),
         stable_minus_optimal: apart(optimal, federation.dim()),
-        degenerate: false,
-        words: String::new(),
-    };
-    let size = stable.map_or(0.0, |theta| distance(theta, &vec![0.0; theta.len()]));
-    let reacts = reacts(federation);
-    found.degenerate = !reacts || found.absorbed || found.is_small(size);
-    found.words = words(&found, reacts, size);
-    found
+        size: stable.map_or(0.0, |theta| distance(theta, &vec![0.0; theta.len()])),
+    }
 }
 
 /// Whether some client's data react.
@@ -102,40 +102,6 @@ fn is_absorbed(federation: &Federation) -> bool {
     let common = federation.response().matrix(first, dim);
     let negligible = 1e-12 * common.amax();
     counting.all(|c| (federation.response().matrix(c, dim) - &common).amax() <= negligible)
-}
-
-fn words(found: &Degeneracy, reacts: bool, size: f64) -> String {
-    if !reacts {
-        return "nothing reacts: the stable, the optimal and the static point are one".into();
-    }
-    if found.absorbed {
-        return "every row moves by the same amount, which the free intercept absorbs: the stable \
-                and the optimal point are the static one up to the intercept, however strong the \
-                reaction"
-            .into();
-    }
-    let (Some(fixed), Some(optimal)) =
-        (found.stable_minus_static_features, found.stable_minus_optimal)
-    else {
-        return "the stable, the optimal and the static point cannot be compared: not all of them \
-                were found"
-            .into();
-    };
-    let share = |distance: f64| match size > 0.0 {
-        true => format!("{:.2} % of |θ^PS|", 100.0 * distance / size),
-        false => format!("{distance:.4}"),
-    };
-    let (from_static, from_optimal) = (share(fixed), share(optimal));
-    match found.is_small(size) {
-        true => format!(
-            "the reaction hardly matters: but for the intercept the stable point is {from_static} \
-             from the static one, and {from_optimal} from the optimal one"
-        ),
-        false => format!(
-            "the reaction matters: but for the intercept the stable point is {from_static} from the \
-             static one, and it is {from_optimal} from the optimal one"
-        ),
-    }
 }
 
 fn distance(a: &[f64], b: &[f64]) -> f64 {

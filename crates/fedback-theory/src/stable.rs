@@ -76,8 +76,8 @@ pub struct StableReport {
     pub points: Vec<StablePoint>,
     /// The stability of the first one.
     pub stability: Stability,
-    /// In words, where there is no stable point, it repels, or there are several.
-    pub reason: Option<String>,
+    /// What there is to say of them: where there is none, the first one repels, or there are several.
+    pub notes: Vec<Note>,
     /// Where there is no stable point but the derivatives are the same everywhere: the radius and
     /// the margin all the same.
     pub everywhere: Option<Spectra>,
@@ -85,6 +85,38 @@ pub struct StableReport {
     pub line: bool,
     /// What repeated minimisation does from the given start.
     pub minimisation: Minimisation,
+}
+
+/// Something to say of stable points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Note {
+    /// The numbers of the problem are so large that the stable point cannot be represented.
+    TooFar,
+    /// The average response cancels the average curvature, and all points of a line are stable.
+    Line,
+    /// The average response cancels the average curvature, and no point is stable.
+    None,
+    /// None was found from any start.
+    NotFound,
+    /// So many were found.
+    Several {
+        /// How many.
+        count: usize,
+        /// How many of them attract small steps.
+        attracting: usize,
+    },
+    /// An eigenvalue of H + J at the first one has this negative real part.
+    Repels {
+        /// The real part.
+        margin: f64,
+    },
+    /// The first one attracts small steps, and repels repeated minimisation with this radius.
+    RepelsMinimisation {
+        /// The radius.
+        radius: f64,
+    },
+    /// The smallest real part of an eigenvalue of H + J at the first one is zero to rounding.
+    NoMargin,
 }
 
 /// A singular value this small against the size of the responses is zero.
@@ -169,17 +201,20 @@ fn by_matrix(federation: &Federation) -> StableReport {
 /// The radius of repeated minimisation and the margin of small steps.
 pub type Spectra = (Option<f64>, Option<f64>);
 
-fn too_far(spectra: Spectra) -> StableReport {
-    let reason = "the stable point is too far out to be represented: the numbers of the problem are \
-                  too large";
+/// An affine problem without stable point.
+fn no_point(note: Note, stability: Stability, spectra: Spectra) -> StableReport {
     StableReport {
         points: Vec::new(),
-        stability: Stability::Unknown,
-        reason: Some(reason.into()),
+        stability,
+        notes: vec![note],
         everywhere: Some(spectra),
-        line: false,
+        line: note == Note::Line,
         minimisation: Minimisation::by_radius(spectra.0),
     }
+}
+
+fn too_far(spectra: Spectra) -> StableReport {
+    no_point(Note::TooFar, Stability::Unknown, spectra)
 }
 
 fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport {
@@ -189,11 +224,11 @@ fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport
     let (minimisation_radius, gradient_margin) = spectra;
     let iterations = 1;
     let point = StablePoint { theta, residual, iterations, minimisation_radius, gradient_margin };
-    let (stability, reason) = judge(std::slice::from_ref(&point));
+    let (stability, notes) = judge(std::slice::from_ref(&point));
     StableReport {
         points: vec![point],
         stability,
-        reason,
+        notes,
         everywhere: None,
         line: false,
         minimisation: Minimisation::by_radius(minimisation_radius),
@@ -201,25 +236,8 @@ fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport
 }
 
 fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
-    let reason = match consistent {
-        true => {
-            "the average response cancels the average curvature exactly and the averages agree: \
-             there is a whole line of stable points, none of them attracting"
-        }
-        false => {
-            "the average response cancels the average curvature exactly (for location shifts: the \
-             average sensitivity is 1), so the data run away as fast as the model follows: there \
-             is no stable point"
-        }
-    };
-    StableReport {
-        points: Vec::new(),
-        stability: Stability::None,
-        reason: Some(reason.into()),
-        everywhere: Some(spectra),
-        line: consistent,
-        minimisation: Minimisation::by_radius(spectra.0),
-    }
+    let note = if consistent { Note::Line } else { Note::None };
+    no_point(note, Stability::None, spectra)
 }
 
 fn general(federation: &Federation, start: &[f64]) -> StableReport {
@@ -239,15 +257,8 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
     let minimisation = minimisation.among(&points);
-    let (stability, mut reason) = judge(&points);
-    if !points.is_empty() && reason.is_none() {
-        reason = match minimisation.settles {
-            Some(true) => None,
-            Some(false) => Some("repeated minimisation does not settle from the start".into()),
-            None => Some("whether repeated minimisation settles is not known".into()),
-        };
-    }
-    StableReport { points, stability, reason, everywhere: None, line: false, minimisation }
+    let (stability, notes) = judge(&points);
+    StableReport { points, stability, notes, everywhere: None, line: false, minimisation }
 }
 
 /// Keeps a point that is not known yet.
@@ -273,50 +284,24 @@ fn ways_out(points: &[StablePoint]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn judge(points: &[StablePoint]) -> (Stability, Option<String>) {
+fn judge(points: &[StablePoint]) -> (Stability, Vec<Note>) {
     let Some(first) = points.first() else {
-        let reason = "no stable point was found from any start: the averaged gradient at the \
-                      deployed model has no root within reach (rows that can be separated and \
-                      l2 = 0, or a response too strong for the loss)";
-        return (Stability::Unknown, Some(reason.into()));
+        return (Stability::Unknown, vec![Note::NotFound]);
     };
-    let stability = first.stability();
-    let several = match points.len() {
-        1 => None,
-        count => Some(format!(
-            "{count} stable points were found, {} of them attracting; this is {}",
-            points.iter().filter(|p| p.stability() == Stability::Attracting).count(),
-            match stability {
-                Stability::Attracting => "the one that small steps from the start reach",
-                Stability::Repelling | Stability::None | Stability::Unknown => {
-                    "the first one found"
-                }
-            }
-        )),
-    };
-    let margin = first.gradient_margin.unwrap_or(f64::NAN);
-    let own = match stability {
-        Stability::Repelling => Some(format!(
-            "the stable point repels: an eigenvalue of H + J has the real part {margin:.4}, so \
-             small steps lead away from it"
-        )),
-        Stability::Attracting => {
-            first.minimisation_radius.filter(|radius| *radius >= 1.0).map(|radius| {
-                format!(
-                    "small gradient steps settle here, repeated minimisation does not (its \
-                     spectral radius is {radius:.4})"
-                )
-            })
+    let attracting = points.iter().filter(|p| p.stability() == Stability::Attracting).count();
+    let several = Note::Several { count: points.len(), attracting };
+    let own = match (first.stability(), first.minimisation_radius) {
+        (Stability::Repelling, _) => {
+            Some(Note::Repels { margin: first.gradient_margin.unwrap_or(f64::NAN) })
         }
-        Stability::None | Stability::Unknown => {
-            Some("the smallest real part of an eigenvalue of H + J is zero to rounding".into())
+        (Stability::Attracting, Some(radius)) if radius >= 1.0 => {
+            Some(Note::RepelsMinimisation { radius })
         }
+        (Stability::Attracting, _) => None,
+        (Stability::None | Stability::Unknown, _) => Some(Note::NoMargin),
     };
-    let reason = match (several, own) {
-        (Some(several), Some(own)) => Some(format!("{several}; {own}")),
-        (several, own) => several.or(own),
-    };
-    (stability, reason)
+    let notes = (points.len() > 1).then_some(several).into_iter().chain(own).collect();
+    (first.stability(), notes)
 }
 
 /// The stable point that Newton's method finds from a point close to it.

@@ -8,7 +8,7 @@ use fedback_core::protocol::{
 };
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
-use fedback_theory::certificate::{Certificate, Tips, Verdict, Why, confidence};
+use fedback_theory::certificate::{Certificate, Inapplicable, Tips, Verdict, Why, confidence};
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
@@ -232,7 +232,7 @@ fn distance_to_the_optimum() {
     let local: f64 =
         [0.6, 1.2].iter().map(|e| e * (optimal - 1.0 - e * (stable + optimal) / 2.0).abs()).sum();
     assert!((found.approximation.local.unwrap() - local).abs() < 1e-9);
-    assert!(local >= distance && found.approximation.proposition.is_none());
+    assert!(local >= distance && found.approximation.proposition == Err(Inapplicable::Mean));
     // The price is ½ Σ p (1 − ε)² |PS − PO|².
     let price = found.points[0].price.unwrap();
     assert!((price - 0.5 * 0.1 * distance * distance).abs() < 1e-9);

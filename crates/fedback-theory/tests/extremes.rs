@@ -10,8 +10,8 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
-use fedback_theory::bounds::{Bound, Bounds, Value};
-use fedback_theory::constants::Constants;
+use fedback_theory::bounds::{Bound, Bounds, Undefined, Value};
+use fedback_theory::constants::{Constant, Constants};
 use fedback_theory::degeneracy::degeneracy;
 use fedback_theory::inclusion::{inclusion, pairs};
 use fedback_theory::optimal::optimal_point;
@@ -48,15 +48,11 @@ fn bounds(federation: &Federation, protocol: &Protocol, start: f64) -> Bounds {
 
 /// Every number of a version, the alternative's and the protocol's own.
 fn values(found: &Bounds) -> Vec<Value> {
-    let of = |bound: &Bound| bound.entries().map(|(_, value)| value.clone()).to_vec();
+    let of = |bound: &Bound| bound.entries().map(|(_, value)| value);
     let alternative = &found.alternative;
-    let mut all = [of(&found.printed), of(&found.corrected)].concat();
-    all.extend(
-        [&alternative.gradient_bound, &alternative.printed, &alternative.corrected]
-            .map(Clone::clone),
-    );
-    all.push(found.own_step.clone());
-    all
+    let others =
+        [alternative.gradient_bound, alternative.printed, alternative.corrected, found.own_step];
+    [&of(&found.printed)[..], &of(&found.corrected), &others].concat()
 }
 
 const DECAYING: StepSize = StepSize::Decaying { beta: 4.0, gamma: 1e3 };
@@ -68,9 +64,21 @@ fn bounds_have_an_end() {
         let found = ending("bounds", move || {
             bounds(&gaussian(mean, 0.1, [0.2, 0.3]), &protocol(Scheme::Full, 5, DECAYING), start)
         });
-        let why = found.corrected.gamma.unwrap_err();
-        assert!(why.contains("too large to be represented"), "{mean:?} {start}: {why}");
+        assert_eq!(found.corrected.gamma, Err(Undefined::TooLarge), "{mean:?} {start}");
     }
+}
+
+/// An L so small that c2 = L² (1 + ε_max)² is zero times infinity.
+#[test]
+fn nothing_times_infinity_has_an_end() {
+    let found = ending("bounds", || {
+        let (federation, protocol) =
+            (gaussian([1.0, 2.0], 0.1, [1e200, 0.0]), protocol(Scheme::Full, 5, DECAYING));
+        let mut constants = Constants::of(&federation, &protocol, &[0.0], Some(&[1.0]));
+        constants.smoothness = Constant::given(1e-300);
+        Bounds::new(&federation, &protocol, &[0.0], Some(&[1.0]), &constants, Some(1e-9), 5)
+    });
+    assert_eq!(found.corrected.gamma, Err(Undefined::TooLarge));
 }
 
 /// No number that is none, whatever goes in.

@@ -6,7 +6,7 @@ use fedback_core::loss::Loss;
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
 use fedback_theory::optimal::optimal_point;
-use fedback_theory::stable::{Stability, stable_point, stable_points};
+use fedback_theory::stable::{Note, Stability, stable_point, stable_points};
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64]) -> Federation {
     Federation::new(
@@ -70,19 +70,19 @@ fn average_sensitivity_decides() {
     let at =
         |e: f64| stable_points(&gaussian(&[0.5, 0.5], &[1.0, 2.0], &[e - 0.3, e + 0.3]), &[0.0]);
     assert_eq!(at(0.99).stability, Stability::Attracting);
-    assert!(at(0.99).reason.is_none());
+    assert!(at(0.99).notes.is_empty());
     assert_eq!(at(1.01).stability, Stability::Repelling);
     assert!((at(1.01).points[0].theta[0] + 150.0).abs() < 1e-9);
     assert_eq!(at(1.0).stability, Stability::None);
-    assert!(at(1.0).points.is_empty() && at(1.0).reason.unwrap().contains("no stable point"));
+    assert!(at(1.0).points.is_empty() && at(1.0).notes == [Note::None]);
     // Below −1 repeated minimisation oscillates, small steps settle.
     let report = at(-3.0);
     assert_eq!(report.stability, Stability::Attracting);
     assert!((report.points[0].minimisation_radius.unwrap() - 3.0).abs() < 1e-12);
-    assert!(report.reason.unwrap().contains("repeated minimisation does not"));
+    assert!(matches!(report.notes[..], [Note::RepelsMinimisation { .. }]));
     // Means that average to zero leave a line of stable points.
     let line = stable_points(&gaussian(&[0.5, 0.5], &[1.0, -1.0], &[0.7, 1.3]), &[0.0]);
-    assert!(line.points.is_empty() && line.reason.unwrap().contains("line"));
+    assert!(line.points.is_empty() && line.notes == [Note::Line]);
 }
 
 /// H = I and J with complex eigenvalues: the margin is the real part.
@@ -209,5 +209,5 @@ fn separable_rows_without_penalty_have_no_stable_point() {
         Federation::new([1.0], table, Shift::None, Loss::Logistic { l2: 0.0 }).unwrap();
     let report = stable_points(&federation, &[0.0]);
     assert_eq!(report.stability, Stability::Unknown);
-    assert!(report.reason.unwrap().contains("no stable point was found"));
+    assert_eq!(report.notes, [Note::NotFound]);
 }

@@ -5,6 +5,7 @@ use fedback_theory::constants::Constant;
 use serde_json::{Map, Value, json};
 
 use super::Check;
+use crate::words;
 
 impl Check {
     /// The object of the JSON contract.
@@ -67,22 +68,22 @@ impl Check {
                 "mu": assumptions.mu,
                 "smoothness": assumptions.smoothness,
                 "condition": average.and_then(|average| assumptions.condition(average)),
-                "words": assumptions.words,
+                "words": words::assumptions(assumptions),
             },
             "stable_points": certificate.points.iter().map(local).collect::<Vec<_>>(),
             "local_optima": optimal.map(|optimal| optimal.minima),
             "approximation": {
                 "distance": certificate.approximation.distance,
-                "proposition": certificate.approximation.proposition,
+                "proposition": certificate.approximation.proposition.ok(),
                 "local": certificate.approximation.local,
-                "why": certificate.approximation.why,
+                "why": words::approximation(&certificate.approximation),
             },
             "degeneracy": {
                 "absorbed": certificate.degeneracy.absorbed,
                 "stable_minus_static": certificate.degeneracy.stable_minus_static,
                 "stable_minus_static_features": certificate.degeneracy.stable_minus_static_features,
                 "stable_minus_optimal": certificate.degeneracy.stable_minus_optimal,
-                "words": certificate.degeneracy.words,
+                "words": words::degeneracy(&certificate.degeneracy),
             },
             "trial": self.trial.as_ref().map(|trial| json!({
                 "repetitions": trial.repetitions,
@@ -152,8 +153,8 @@ fn local(truth: &LocalTruth) -> Value {
 fn constant(constant: &Constant) -> Value {
     json!({
         "value": constant.value,
-        "origin": constant.origin.as_str(),
-        "how": constant.how,
+        "origin": constant.origin().as_str(),
+        "how": words::how(constant.how),
     })
 }
 

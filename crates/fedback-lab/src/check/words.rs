@@ -4,6 +4,8 @@ use fedback_core::protocol::{LocalRule, Protocol, ServerRule, StepSize};
 use fedback_theory::certificate::{Clients, Outlook, SmallSteps, Tips, Verdict, Why};
 use fedback_theory::limit::NoMap;
 
+use crate::words::short;
+
 /// How an algorithm is called in sentences.
 pub fn algorithm(protocol: &Protocol) -> &'static str {
     match (protocol.local, protocol.server) {
@@ -263,19 +265,5 @@ fn plain(number: f64) -> String {
     match (1e-5..1e7).contains(&number.abs()) {
         true => format!("{number}"),
         false => format!("{number:e}"),
-    }
-}
-
-/// A number to four significant digits, for sentences.
-pub(crate) fn short(number: f64) -> String {
-    let size = number.abs();
-    if !(1e-3..1e6).contains(&size) && size != 0.0 {
-        return format!("{number:.3e}");
-    }
-    let exponent = if size == 0.0 { 0.0 } else { libm::floor(libm::log10(size)) };
-    let text = format!("{number:.digits$}", digits = (3.0 - exponent).max(0.0) as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').into(),
-        false => text,
     }
 }

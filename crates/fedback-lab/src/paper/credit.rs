@@ -7,6 +7,7 @@ use fedback_theory::degeneracy::degeneracy;
 use super::study::{Studied, Study};
 use crate::measure::Measurement;
 use crate::report::{Claim, Panel, Verdict};
+use crate::words;
 
 /// Two panels for every batch size: the distance and the loss of the three schemes.
 pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
@@ -227,14 +228,12 @@ fn performative(point: &Studied) -> Claim {
     let found = degeneracy(&point.plan.federation, &point.plan.start);
     let stable = point.plan.stable_point.as_deref().unwrap_or_default();
     let size = stable.iter().map(|t| t * t).sum::<f64>().sqrt();
-    let small = |distance: Option<f64>| distance.is_some_and(|d| d <= 0.01 * size);
-    let nearly = small(found.stable_minus_static_features) && small(found.stable_minus_optimal);
     let number = |distance: Option<f64>| distance.unwrap_or(f64::NAN);
     Claim {
         id: "credit-is-performative",
         place: "section 4.2",
         statement: "The credit experiment shows learning under a performative shift",
-        verdict: match found.absorbed || nearly {
+        verdict: match found.absorbed || found.is_small() {
             true => Verdict::HoldsOnlyWhere(
                 "sensitivities differ far more between clients: here the free intercept nearly absorbs \
                  the reaction"
@@ -242,7 +241,7 @@ fn performative(point: &Studied) -> Claim {
             ),
             false => Verdict::Holds,
         },
-        reason: found.words.clone(),
+        reason: words::degeneracy(&found),
         numbers: vec![
             ("size of the stable point".into(), size),
             ("its distance to the static minimiser".into(), number(found.stable_minus_static)),

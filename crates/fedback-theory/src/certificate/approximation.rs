@@ -17,12 +17,23 @@ use super::outlook::distance;
 pub struct Approximation {
     /// |θ^PS − θ^PO|.
     pub distance: Option<f64>,
-    /// 2 L_z ε̄ / μ, where the proposition applies.
-    pub proposition: Option<f64>,
-    /// Why it applies, or why not.
-    pub why: String,
+    /// 2 L_z ε̄ / μ, or why the proposition does not apply.
+    pub proposition: Result<f64, Inapplicable>,
     /// 2/μ Σ p_i ε_i L_i for the loss `mean`.
     pub local: Option<f64>,
+}
+
+/// Why Proposition 2.6 does not apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inapplicable {
+    /// The loss `mean` is not Lipschitz in the observation.
+    Mean,
+    /// The loss `squared` is not Lipschitz in the features.
+    Squared,
+    /// Without l2, or with a free intercept, the logistic loss is not strongly convex everywhere.
+    NotConvex,
+    /// There is no optimal point to compare.
+    NoOptimum,
 }
 
 pub(super) fn approximation(
@@ -32,38 +43,20 @@ pub(super) fn approximation(
     optimal: Option<&[f64]>,
 ) -> Approximation {
     let both = stable.zip(optimal);
-    let (proposition, why) = match (federation.loss(), optimal) {
-        (Loss::Mean, _) => (
-            None,
-            "Proposition 2.6 does not apply: |θ − z|²/2 is not Lipschitz in z".to_string(),
-        ),
-        (Loss::Squared { .. }, _) => (
-            None,
-            "Proposition 2.6 does not apply: (y − x·θ)²/2 is not Lipschitz in x".to_string(),
-        ),
-        (Loss::Logistic { .. }, None) => (None, "there is no optimal point to compare".into()),
-        (Loss::Logistic { l2 }, Some(optimal)) => match l2 > 0.0 && !federation.has_intercept() {
-            true => {
-                let lipschitz = distance(optimal, &vec![0.0; optimal.len()]);
-                (
-                    Some(2.0 * lipschitz * average_sensitivity / l2),
-                    "Proposition 2.6 applies: at θ^PO the logistic loss is |θ^PO|-Lipschitz in x, and \
-                     l2 is its strong convexity"
-                        .into(),
-                )
-            }
-            false => (
-                None,
-                "Proposition 2.6 does not apply: without l2, or with a free intercept, the logistic \
-                 loss is not strongly convex everywhere"
-                    .into(),
-            ),
-        },
+    let proposition = match (federation.loss(), optimal) {
+        (Loss::Mean, _) => Err(Inapplicable::Mean),
+        (Loss::Squared { .. }, _) => Err(Inapplicable::Squared),
+        (Loss::Logistic { .. }, None) => Err(Inapplicable::NoOptimum),
+        (Loss::Logistic { l2 }, Some(optimal)) if l2 > 0.0 && !federation.has_intercept() => {
+            // At θ^PO the logistic loss is |θ^PO|-Lipschitz in x.
+            let lipschitz = distance(optimal, &vec![0.0; optimal.len()]);
+            Ok(2.0 * lipschitz * average_sensitivity / l2)
+        }
+        (Loss::Logistic { .. }, Some(_)) => Err(Inapplicable::NotConvex),
     };
     Approximation {
         distance: both.map(|(stable, optimal)| distance(stable, optimal)),
         proposition,
-        why,
         local: both
             .filter(|_| federation.is_affine())
             .map(|(stable, optimal)| local(federation, stable, optimal)),

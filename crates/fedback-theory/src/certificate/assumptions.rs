@@ -20,10 +20,10 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss};
 use nalgebra::{DMatrix, DVector};
 
-use super::outlook::{distance, short};
+use super::outlook::distance;
 
-/// A1 to A3.
-#[derive(Clone, Debug)]
+/// A1 to A3. Where neither μ nor L is known there is no stable point to put a ball around.
+#[derive(Clone, Copy, Debug)]
 pub struct Assumptions {
     /// R, where the assumptions hold on a ball around the stable point only.
     pub ball: Option<f64>,
@@ -31,8 +31,8 @@ pub struct Assumptions {
     pub mu: Option<f64>,
     /// L on that ball, or everywhere.
     pub smoothness: Option<f64>,
-    /// A1, A2 and A3 in words.
-    pub words: [String; 3],
+    /// μ of the loss of every single observation, everywhere; none where there is none.
+    pub single: Option<f64>,
 }
 
 impl Assumptions {
@@ -48,18 +48,16 @@ pub(super) fn assumptions(
     start: &[f64],
     stable: Option<&[f64]>,
 ) -> Assumptions {
-    let third =
-        "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
-                 client i's matrix"
-            .to_string();
-    let Base::Table(table) = &federation.base() else { return everywhere(third) };
+    let everywhere =
+        Assumptions { ball: None, mu: Some(1.0), smoothness: Some(1.0), single: Some(1.0) };
+    let Base::Table(table) = &federation.base() else { return everywhere };
     if federation.loss() == Loss::Mean {
-        return everywhere(third);
+        return everywhere;
     }
+    let l2 = federation.loss().l2();
+    let single = (l2 > 0.0 && !federation.has_intercept()).then_some(l2);
     let Some(stable) = stable else {
-        let none = "no stable point to put a ball around".to_string();
-        let words = [format!("A1: {none}"), format!("A2: {none}"), third];
-        return Assumptions { ball: None, mu: None, smoothness: None, words };
+        return Assumptions { ball: None, mu: None, smoothness: None, single };
     };
     let radius = distance(start, stable).max(1.0);
     let ball = Ball {
@@ -68,36 +66,12 @@ pub(super) fn assumptions(
         radius,
         size: radius + distance(stable, &vec![0.0; stable.len()]),
     };
-    let (mu, smoothness) = (ball.mu(), ball.smoothness());
-    let l2 = federation.loss().l2();
-    let single = match l2 > 0.0 && !federation.has_intercept() {
-        true => format!("everywhere with μ = l2 = {l2}"),
-        false => "for no single observation (l2 = 0, or the intercept is free)".into(),
-    };
-    let words = [
-        format!(
-            "A1 holds {single}; for the average over all rows with μ ≥ {} where |θ − θ^PS| ≤ {}",
-            short(mu),
-            short(radius)
-        ),
-        format!(
-            "A2 holds on no unbounded set, because ∂∇ℓ/∂x grows with |θ|; with L ≤ {} where \
-             |θ − θ^PS| ≤ {}",
-            short(smoothness),
-            short(radius)
-        ),
-        third,
-    ];
-    Assumptions { ball: Some(radius), mu: Some(mu), smoothness: Some(smoothness), words }
-}
-
-fn everywhere(third: String) -> Assumptions {
-    let words = [
-        "A1 holds everywhere with μ = 1: the loss |θ − z|²/2 has the Hessian I".into(),
-        "A2 holds everywhere with L = 1: ∇ℓ = θ − z".into(),
-        third,
-    ];
-    Assumptions { ball: None, mu: Some(1.0), smoothness: Some(1.0), words }
+    Assumptions {
+        ball: Some(radius),
+        mu: Some(ball.mu()),
+        smoothness: Some(ball.smoothness()),
+        single,
+    }
 }
 
 struct Ball<'a> {

@@ -260,17 +260,3 @@ fn decaying(
 pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
-
-/// A number to four significant digits, for sentences.
-pub(super) fn short(number: f64) -> String {
-    let size = number.abs();
-    if !(1e-3..1e6).contains(&size) && size != 0.0 {
-        return format!("{number:.3e}");
-    }
-    let exponent = if size == 0.0 { 0.0 } else { libm::floor(libm::log10(size)) };
-    let text = format!("{number:.digits$}", digits = (3.0 - exponent).max(0.0) as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').into(),
-        false => text,
-    }
-}

@@ -4,6 +4,7 @@ use fedback::lab::bounds::{Guarantees, Overrides};
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
+use fedback::lab::words;
 use fedback::theory::bounds::{Bound, Value as Number};
 use fedback::theory::constants::Origin;
 
@@ -66,13 +67,18 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
         .into_iter()
         .map(|(key, constant)| {
             let value = constant.value.map_or("–".into(), short);
-            vec![key.into(), value, constant.origin.as_str().into(), constant.how.clone()]
+            vec![
+                key.into(),
+                value,
+                constant.origin().as_str().into(),
+                words::how(constant.how).into(),
+            ]
         })
         .collect();
     text.push_str(&table(&words(["constant", "value", "origin", "how"]), &rows));
     let delta = found.bounds.delta.map_or("–".into(), short);
     text.push_str(&format!("\n  delta {delta}\n"));
-    let show = |value: &Number| value.as_ref().map_or("–".into(), |number| short(*number));
+    let show = |value: Number| value.map_or("–".into(), short);
     let (printed, corrected) = (&found.bounds.printed, &found.bounds.corrected);
     let mut rows: Vec<Vec<String>> = printed
         .entries()
@@ -95,7 +101,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
     for (why, keys) in reasons {
         text.push_str(&format!("  no {}: {why}\n", keys.join(", ")));
     }
-    if found.constants().iter().any(|(_, constant)| constant.origin == Origin::Estimated) {
+    if found.constants().iter().any(|(_, constant)| constant.origin() == Origin::Estimated) {
         text.push_str("  estimated constants hold at the stable point: no guarantee follows\n");
     }
     text.push('\n');
@@ -104,7 +110,9 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             let upsilon = short(*upsilon);
             format!("  the spec's own step size is covered: upsilon {upsilon}\n")
         }
-        Err(why) => format!("  the spec's own step size is not covered: {why}\n"),
+        Err(why) => {
+            format!("  the spec's own step size is not covered: {}\n", words::undefined(*why))
+        }
     });
     let alternative = &found.bounds.alternative;
     text.push_str(&match (&alternative.step, &alternative.corrected) {
@@ -113,11 +121,13 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
              (errata 3, 5, 6)\n",
             short(*beta),
             short(*gamma),
-            show(&alternative.gradient_bound),
-            show(&alternative.printed),
+            show(alternative.gradient_bound),
+            show(alternative.printed),
             short(*corrected)
         ),
-        (Err(why), _) | (_, Err(why)) => format!("  no alternative theorem: {why}\n"),
+        (Err(why), _) | (_, Err(why)) => {
+            format!("  no alternative theorem: {}\n", words::undefined(*why))
+        }
     });
     text.push_str(&match &found.asymptotic {
         Ok(law) => format!(

@@ -8,6 +8,7 @@ use fedback::lab::outcome::{self, Outcome};
 use fedback::lab::plan::Plan;
 use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
+use fedback::lab::words;
 use fedback::theory::stable::stable_points;
 
 use super::{Context, label, summary};
@@ -87,13 +88,14 @@ fn warn_without_stable_point(context: &Context, plan: &Plan) {
     match &plan.stable_point {
         None => {
             let report = stable_points(&plan.federation, &plan.start);
-            let why = report.reason.unwrap_or_else(|| "no stable point was found".into());
+            let why = words::stable(&report);
+            let why = why.unwrap_or_else(|| "no stable point was found".into());
             context.warn(&format!("{why}; the distance to it is not recorded"));
         }
         Some(_) if plan.federation.is_affine() => {
             let report = stable_points(&plan.federation, &plan.start);
             if report.stability == fedback::theory::stable::Stability::Repelling {
-                context.warn(&report.reason.unwrap_or_default());
+                context.warn(&words::stable(&report).unwrap_or_default());
             }
         }
         Some(_) => {}

@@ -4,6 +4,7 @@ use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::solution::{Settling, Solution};
+use fedback::lab::words;
 
 use super::label;
 use crate::args::SpecArgs;
@@ -35,8 +36,8 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         None => {}
     }
     add("stability", solution.stable.stability.as_str().into());
-    if let Some(reason) = &solution.stable.reason {
-        add("", reason.clone());
+    if let Some(reason) = words::stable(&solution.stable) {
+        add("", reason);
     }
     if let Some(margin) = solution.gradient_margin() {
         add("gradient margin", format!("{} (small steps settle above 0)", short(margin)));

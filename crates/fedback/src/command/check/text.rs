@@ -5,6 +5,7 @@ use fedback::lab::check::Check;
 use fedback::lab::check::words::algorithm;
 use fedback::lab::dynamics::Speed;
 use fedback::lab::plan::Plan;
+use fedback::lab::words;
 use fedback::theory::certificate::{Confidence, Verdict};
 
 use super::label;
@@ -31,7 +32,7 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     condition(&mut page, check);
     clients(&mut page, check);
     page.section("does the reaction matter");
-    page.paragraph(&check.certificate.degeneracy.words);
+    page.paragraph(&words::degeneracy(&check.certificate.degeneracy));
     page.text
 }
 
@@ -220,14 +221,14 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     let approximation = &certificate.approximation;
     if let Some(distance) = approximation.distance {
         page.row("|stable − optimal|", &short(distance));
-        if let Some(bound) = approximation.proposition {
+        if let Ok(bound) = approximation.proposition {
             page.row("  by Proposition 2.6", &format!("at most {}", short(bound)));
         }
         if let Some(bound) = approximation.local {
             page.row("  by its local repair", &format!("at most {}", short(bound)));
         }
     }
-    page.paragraph(&approximation.why);
+    page.paragraph(words::approximation(approximation));
 }
 
 fn condition(page: &mut Page, check: &Check) {
@@ -239,8 +240,12 @@ fn condition(page: &mut Page, check: &Check) {
         ("mu", &constants.mu),
         ("L", &constants.smoothness),
     ] {
-        let words =
-            format!("{} ({}: {})", number(constant.value), constant.origin.as_str(), constant.how);
+        let words = format!(
+            "{} ({}: {})",
+            number(constant.value),
+            constant.origin().as_str(),
+            words::how(constant.how)
+        );
         page.row(name, &words);
     }
     let holds = match certificate.condition() {
@@ -249,7 +254,7 @@ fn condition(page: &mut Page, check: &Check) {
         None => "cannot be read",
     };
     page.row("mu/L", &format!("{}: {holds}", number(certificate.threshold())));
-    for words in &certificate.assumptions.words {
+    for words in &words::assumptions(&certificate.assumptions) {
         page.paragraph(words);
     }
     let average = constants.average_sensitivity.value;

@@ -1,0 +1,177 @@
+//! Stable points, what leads there, and what they are like, in words.
+
+use fedback_theory::certificate::{Approximation, Assumptions, Inapplicable};
+use fedback_theory::degeneracy::Degeneracy;
+use fedback_theory::minimisation::{Minimisation, Why};
+use fedback_theory::stable::{Note, Stability, StableReport};
+
+use super::short;
+
+/// What there is to say of stable points; nothing where all is well.
+pub fn stable(report: &StableReport) -> Option<String> {
+    let notes: Vec<String> = report.notes.iter().map(|note| noted(note, report)).collect();
+    match (notes.is_empty(), report.minimisation.settles) {
+        (false, _) => Some(notes.join("; ")),
+        (true, Some(true)) => None,
+        (true, Some(false)) => Some("repeated minimisation does not settle from the start".into()),
+        (true, None) => Some("whether repeated minimisation settles is not known".into()),
+    }
+}
+
+fn noted(note: &Note, report: &StableReport) -> String {
+    match note {
+        Note::TooFar => "the stable point is too far out to be represented: the numbers of the \
+                         problem are too large"
+            .into(),
+        Note::Line => {
+            "the average response cancels the average curvature exactly and the averages \
+                       agree: there is a whole line of stable points, none of them attracting"
+                .into()
+        }
+        Note::None => "the average response cancels the average curvature exactly (for location \
+                       shifts: the average sensitivity is 1), so the data run away as fast as the \
+                       model follows: there is no stable point"
+            .into(),
+        Note::NotFound => "no stable point was found from any start: the averaged gradient at the \
+                           deployed model has no root within reach (rows that can be separated and \
+                           l2 = 0, or a response too strong for the loss)"
+            .into(),
+        Note::Several { count, attracting } => {
+            let this = match report.stability == Stability::Attracting {
+                true => "the one that small steps from the start reach",
+                false => "the first one found",
+            };
+            format!(
+                "{count} stable points were found, {attracting} of them attracting; this is {this}"
+            )
+        }
+        Note::Repels { margin } => format!(
+            "the stable point repels: an eigenvalue of H + J has the real part {margin:.4}, so small \
+             steps lead away from it"
+        ),
+        Note::RepelsMinimisation { radius } => format!(
+            "small gradient steps settle here, repeated minimisation does not (its spectral radius \
+             is {radius:.4})"
+        ),
+        Note::NoMargin => {
+            "the smallest real part of an eigenvalue of H + J is zero to rounding".into()
+        }
+    }
+}
+
+/// Why repeated minimisation settles, or does not, or why that is not known.
+pub fn minimisation(found: &Minimisation) -> String {
+    match found.why {
+        Why::Radius(radius) => {
+            let below = found.settles == Some(true);
+            let words = if below { "below 1 it settles" } else { "it needs a radius below 1" };
+            format!("each minimisation multiplies the error by {}: {words}", short(radius))
+        }
+        Why::Rests(radius) => {
+            format!("it rests at a stable point that repels it (radius {})", short(radius))
+        }
+        Why::Cycle => "from this start it ends in a cycle of two models".into(),
+        Why::Repelled(radius) => {
+            format!("every stable point that was found repels it (radius {})", short(radius))
+        }
+        Why::Moves { minimisations, by } => format!(
+            "after {minimisations} minimisations from this start it still moves by {} of its size",
+            short(by)
+        ),
+        Why::NoMinimum => {
+            "the risk for the data of one deployment has no minimum within reach".into()
+        }
+        Why::NoRadius => "the radius of repeated minimisation is not known".into(),
+    }
+}
+
+/// Whether the reaction matters, in one sentence.
+pub fn degeneracy(found: &Degeneracy) -> String {
+    if !found.reacts {
+        return "nothing reacts: the stable, the optimal and the static point are one".into();
+    }
+    if found.absorbed {
+        return "every row moves by the same amount, which the free intercept absorbs: the stable \
+                and the optimal point are the static one up to the intercept, however strong the \
+                reaction"
+            .into();
+    }
+    let (Some(fixed), Some(optimal)) =
+        (found.stable_minus_static_features, found.stable_minus_optimal)
+    else {
+        return "the stable, the optimal and the static point cannot be compared: not all of them \
+                were found"
+            .into();
+    };
+    let share = |distance: f64| match found.size > 0.0 {
+        true => format!("{:.2} % of |θ^PS|", 100.0 * distance / found.size),
+        false => format!("{distance:.4}"),
+    };
+    let (from_static, from_optimal) = (share(fixed), share(optimal));
+    match found.is_small() {
+        true => format!(
+            "the reaction hardly matters: but for the intercept the stable point is {from_static} \
+             from the static one, and {from_optimal} from the optimal one"
+        ),
+        false => format!(
+            "the reaction matters: but for the intercept the stable point is {from_static} from the \
+             static one, and it is {from_optimal} from the optimal one"
+        ),
+    }
+}
+
+/// Whether and where the paper's assumptions A1, A2 and A3 hold.
+pub fn assumptions(found: &Assumptions) -> [String; 3] {
+    let third =
+        "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
+                 client i's matrix"
+            .into();
+    let Some((mu, smoothness)) = found.mu.zip(found.smoothness) else {
+        let none = "no stable point to put a ball around";
+        return [format!("A1: {none}"), format!("A2: {none}"), third];
+    };
+    let Some(radius) = found.ball else {
+        return [
+            "A1 holds everywhere with μ = 1: the loss |θ − z|²/2 has the Hessian I".into(),
+            "A2 holds everywhere with L = 1: ∇ℓ = θ − z".into(),
+            third,
+        ];
+    };
+    let single = match found.single {
+        Some(l2) => format!("everywhere with μ = l2 = {l2}"),
+        None => "for no single observation (l2 = 0, or the intercept is free)".into(),
+    };
+    let (mu, smoothness, radius) = (short(mu), short(smoothness), short(radius));
+    [
+        format!(
+            "A1 holds {single}; for the average over all rows with μ ≥ {mu} where |θ − θ^PS| ≤ \
+             {radius}"
+        ),
+        format!(
+            "A2 holds on no unbounded set, because ∂∇ℓ/∂x grows with |θ|; with L ≤ {smoothness} \
+             where |θ − θ^PS| ≤ {radius}"
+        ),
+        third,
+    ]
+}
+
+/// Why Proposition 2.6 applies, or why not.
+pub fn approximation(found: &Approximation) -> &'static str {
+    match found.proposition {
+        Ok(_) => {
+            "Proposition 2.6 applies: at θ^PO the logistic loss is |θ^PO|-Lipschitz in x, and l2 is \
+             its strong convexity"
+        }
+        Err(Inapplicable::Mean) => {
+            "Proposition 2.6 does not apply: |θ − z|²/2 is not Lipschitz in z"
+        }
+        Err(Inapplicable::Squared) => {
+            "Proposition 2.6 does not apply: (y − x·θ)²/2 is not Lipschitz in x"
+        }
+        Err(Inapplicable::NotConvex) => {
+            "Proposition 2.6 does not apply: without l2, or with a free intercept, the logistic loss \
+             is not strongly convex everywhere"
+        }
+        Err(Inapplicable::NoOptimum) => "there is no optimal point to compare",
+    }
+}
