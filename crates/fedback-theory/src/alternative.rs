@@ -11,6 +11,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
 use crate::bounds::{Bound, Setting, Undefined, Value, Version, finite};
+use crate::cohort::Theorem;
 use crate::exact::ExactCurve;
 
 /// The alternative theorems for one problem.
@@ -54,10 +55,10 @@ pub(crate) fn of(
         let (beta, gamma) = alternative.step?;
         let (c1, c2) = (bound.c[0]?, bound.c[1]?);
         let [c7, c8, c9] = alternative.c(setting, version);
-        let noise = match setting.scheme {
-            Scheme::Full => 2.0 * setting.sigma(version)?.powi(2),
-            Scheme::WithReplacement { .. } => c8?,
-            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => c9?,
+        let noise = match setting.theorem {
+            Theorem::Full => 2.0 * setting.sigma(version)?.powi(2),
+            Theorem::With => c8?,
+            Theorem::Without => c9?,
         };
         let c7 = c7?;
         let source = c2 * c7 * beta.powi(4) / (gamma * gamma)
@@ -89,15 +90,13 @@ impl Alternative {
         });
         let sampled = || -> Value {
             let (s, g) = (setting.sigma(version)?, self.gradient_bound?);
-            Ok(2.0 * s * s + 4.0 * setting.sampling() * e * e * g * g)
+            Ok(2.0 * s * s + 4.0 * setting.sampling * e * e * g * g)
         };
         let other = |with_replacement| Err(Undefined::OtherScheme { with_replacement });
-        let (c8, c9) = match setting.scheme {
-            Scheme::Full => (other(true), other(false)),
-            Scheme::WithReplacement { .. } => (sampled(), other(false)),
-            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
-                (other(true), sampled())
-            }
+        let (c8, c9) = match setting.theorem {
+            Theorem::Full => (other(true), other(false)),
+            Theorem::With => (sampled(), other(false)),
+            Theorem::Without => (other(true), sampled()),
         };
         [c7, c8, c9]
     }

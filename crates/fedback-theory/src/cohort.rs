@@ -192,8 +192,7 @@ impl Draw {
     /// Σ Cov(c_k, c_l) y_k y_lᵀ for affine y, and Σ Var(c_k) N_k for the noise in them.
     pub(crate) fn gather<J: Block>(&self, values: &[Affine<J>]) -> (J::Drawn, J) {
         let mut drawn = J::Drawn::default();
-        let mut noise = values[0].noise.clone();
-        noise.scale(0.0);
+        let mut noise = values[0].noise.emptied();
         values.iter().zip(&self.variances).for_each(|(value, v)| noise.add(*v, &value.noise));
         match &self.kind {
             Kind::Centred { weights, factors } => {
@@ -225,9 +224,7 @@ impl Draw {
 
 /// Σ s_k y_k of affine y.
 fn sum<J: Block>(values: &[Affine<J>], shares: impl Iterator<Item = f64>) -> (J, J) {
-    let (mut map, mut shift) = (values[0].map.clone(), values[0].shift.clone());
-    map.scale(0.0);
-    shift.scale(0.0);
+    let (mut map, mut shift) = (values[0].map.emptied(), values[0].shift.emptied());
     for (value, share) in values.iter().zip(shares) {
         map.add(share, &value.map);
         shift.add(share, &value.shift);
@@ -492,6 +489,26 @@ pub(crate) fn distinct(scheme: Scheme, weights: &[f64]) -> f64 {
         Scheme::WithReplacement { cohort } => {
             let drawn = Multinomial { weights, cohort: cohort as f64 };
             weights.iter().map(|p| 1.0 - drawn.missed(*p, 0.0)).sum()
+        }
+    }
+}
+
+/// Which of Theorems 3.1 to 3.3 is about a scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Theorem {
+    Full,
+    With,
+    Without,
+}
+
+/// The theorem about a scheme, and its ρ: what a cohort leaves of the variance among clients. First arrivals
+/// have none, and are read as if they were equally fast.
+pub(crate) fn theorem(scheme: Scheme, clients: usize) -> (Theorem, f64) {
+    match scheme {
+        Scheme::Full => (Theorem::Full, 0.0),
+        Scheme::WithReplacement { cohort } => (Theorem::With, 1.0 / cohort as f64),
+        Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
+            (Theorem::Without, finite_population(clients, cohort))
         }
     }
 }

@@ -12,7 +12,7 @@ use fedback_core::protocol::{Protocol, Round, Step, StepSize};
 use fedback_core::risk::Quadratic;
 
 use crate::cohort::{self, Arrived, Cohorts};
-use crate::round::System;
+use crate::round::{self, System};
 
 /// Exact expectations after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,9 +141,8 @@ impl<'a> ExactCurve<'a> {
 
     /// Closes one more round of P-FedAvg and returns the largest E|∇ℓ|² that a client met in it.
     pub fn advance_watching_gradients(&mut self) -> f64 {
-        let sizes = self.sizes();
-        let met = |k| self.system.largest_gradient(&sizes[..k], &self.mean, &self.spread);
-        let largest = (0..sizes.len()).map(met).fold(0.0, f64::max);
+        let (clients, sizes) = (self.weights.len(), self.sizes());
+        let largest = self.system.largest_gradient(clients, &sizes, &self.mean, &self.spread);
         self.advance();
         largest
     }
@@ -166,12 +165,9 @@ impl<'a> ExactCurve<'a> {
 
 /// Refuses states whose covariance would be too large.
 fn affordable(federation: &Federation, protocol: &Protocol) -> Result<(), NoMoments> {
-    let clients = federation.clients();
-    let dim = if crate::round::is_split(federation) { 1 } else { federation.dim() };
-    let kept = if protocol.local.keeps() { clients } else { 0 };
-    let width = dim * (1 + protocol.server.vectors() + kept);
-    let entries = (clients * width) as f64 * width as f64;
-    match kept == 0 || width <= MOST_NUMBERS && entries <= MOST_ENTRIES {
+    let width = round::width(federation, protocol);
+    let entries = (federation.clients() * width) as f64 * width as f64;
+    match !protocol.local.keeps() || width <= MOST_NUMBERS && entries <= MOST_ENTRIES {
         true => Ok(()),
         false => Err(NoMoments::TooLarge(width)),
     }

@@ -54,6 +54,9 @@ pub struct RoundMap {
     local_steps: usize,
     dim: usize,
     sampled: bool,
+    /// The step size that the system is prepared for, and its mean-square radius once that was asked for.
+    prepared: Option<f64>,
+    square: Option<Option<f64>>,
 }
 
 impl RoundMap {
@@ -87,16 +90,14 @@ impl RoundMap {
         theta: &[f64],
     ) -> Result<Self, NoMap> {
         let weights = federation.weights();
-        let split = round::is_split(federation);
-        let kept = if protocol.local.keeps() { federation.clients() } else { 0 };
-        let block = if split { 1 } else { theta.len() };
-        let width = block * (1 + protocol.server.vectors() + kept);
+        let (width, keeps) = (round::width(federation, protocol), protocol.local.keeps());
+        let block = if round::is_split(federation) { 1 } else { theta.len() };
         let local = (2.0 + (protocol.local_steps as f64).log2()) * (2.0 * block as f64).powi(3);
-        let each = local + if kept > 0 { (width as f64).powi(3) } else { 0.0 };
+        let each = local + if keeps { (width as f64).powi(3) } else { 0.0 };
         let affordable = (budget / each).floor() as usize;
         let all = Cohorts::of(weights, protocol, arrived);
         let every = federation.clients().div_ceil(affordable.max(1));
-        if affordable == 0 || kept > 0 && every > 1 {
+        if affordable == 0 || keeps && every > 1 {
             return Err(NoMap::TooLarge(width));
         }
         let build = |cohorts: Cohorts, clients: &[usize]| {
@@ -114,7 +115,8 @@ impl RoundMap {
             }
         };
         let local_steps = protocol.local_steps;
-        Ok(RoundMap { system, local_steps, dim: theta.len(), sampled: every > 1 })
+        let (dim, sampled) = (theta.len(), every > 1);
+        Ok(RoundMap { system, local_steps, dim, sampled, prepared: None, square: None })
     }
 
     /// Whether some clients stand for others, so that radii are approximate.
@@ -128,7 +130,10 @@ impl RoundMap {
     }
 
     fn at(&mut self, size: f64) -> &System {
-        self.system.prepare(&vec![size; self.local_steps], true);
+        if self.prepared != Some(size) {
+            self.system.prepare(&vec![size; self.local_steps], true);
+            (self.prepared, self.square) = (Some(size), None);
+        }
         &self.system
     }
 
@@ -141,7 +146,11 @@ impl RoundMap {
     /// shrinks to a floor, and its square root by √radius a round at last.
     pub fn mean_square_radius(&mut self, size: f64) -> Option<f64> {
         let chance = self.system.chance();
-        self.at(size).largest(|part| part.square_radius(chance))
+        self.at(size);
+        if self.square.is_none() {
+            self.square = Some(self.system.largest(|part| part.square_radius(chance)));
+        }
+        self.square.flatten()
     }
 
     /// The long run under the constant step size `size`; none where squared errors do not shrink.

@@ -10,6 +10,7 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::cohort::Arrived;
 use crate::limit::{NoMap, RoundMap};
+use crate::newton;
 use crate::round::Walk;
 
 /// A place of rest.
@@ -40,9 +41,6 @@ pub enum NoRest {
     /// The rounds' fixed point was not found.
     NotFound,
 }
-
-/// Iterations of the chord method.
-const MOST_ITERATIONS: usize = 60;
 
 /// Where rounds of the step size `size` rest near the stable point `point`.
 pub fn rest(
@@ -77,7 +75,11 @@ pub fn rest(
                 walk.close(&mut state, &works, sizes.iter().sum());
                 DVector::from_vec(state) - theta
             };
-            root(start, moved).ok_or(NoRest::NotFound)? - DVector::from_column_slice(point)
+            let found = newton::root(&start, f64::INFINITY, |at| {
+                let at = DVector::from_column_slice(at);
+                (moved(&at), derivative(&at, moved))
+            });
+            found.ok_or(NoRest::NotFound)?.point - DVector::from_column_slice(point)
         }
     };
     Ok(Rest {
@@ -88,26 +90,13 @@ pub fn rest(
     })
 }
 
-/// A root near `start`, along the derivative there.
-fn root(
-    start: DVector<f64>,
-    function: impl Fn(&DVector<f64>) -> DVector<f64>,
-) -> Option<DVector<f64>> {
-    let dim = start.len();
-    let width = 1e-6 * (1.0 + start.norm());
+/// A function's derivative, by central differences.
+fn derivative(at: &DVector<f64>, function: impl Fn(&DVector<f64>) -> DVector<f64>) -> DMatrix<f64> {
+    let width = 1e-6 * (1.0 + at.norm());
     let column = |j: usize| {
-        let mut aside = DVector::zeros(dim);
+        let mut aside = DVector::zeros(at.len());
         aside[j] = width;
-        (function(&(&start + &aside)) - function(&(&start - &aside))) / (2.0 * width)
+        (function(&(at + &aside)) - function(&(at - &aside))) / (2.0 * width)
     };
-    let slope = DMatrix::from_columns(&(0..dim).map(column).collect::<Vec<_>>()).lu();
-    let mut at = start.clone();
-    for _ in 0..MOST_ITERATIONS {
-        let step = slope.solve(&function(&at))?;
-        at -= &step;
-        if step.norm() <= 1e-12 * (1.0 + at.norm()) {
-            return Some(at);
-        }
-    }
-    None
+    DMatrix::from_columns(&(0..at.len()).map(column).collect::<Vec<_>>())
 }

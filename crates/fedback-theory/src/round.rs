@@ -36,7 +36,7 @@ pub(crate) use second::{Leap, Second};
 pub(crate) use tail::Tail;
 pub(crate) use walk::Walk;
 
-use crate::cohort::{Chance, Cohorts, rescales};
+use crate::cohort::{Chance, Cohorts};
 
 /// y ↦ map · y + shift, with noise of a covariance.
 #[derive(Clone, Debug)]
@@ -76,8 +76,8 @@ pub(crate) trait Part: Second + Tail {
     ) -> f64;
     /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
     fn consensus(&self, weights: &[f64], mean: &[f64], spread: &[f64]) -> f64;
-    /// Every client's E|∇ℓ|², when it has gone some local steps of P-FedAvg.
-    fn gradients(&self, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64>;
+    /// A client's E|∇ℓ|² before each of these local steps of P-FedAvg.
+    fn gradients(&self, client: usize, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64>;
     /// The norm of the steepest slope.
     fn steepest(&self) -> f64;
     /// Whether noise grows with the error, and whether that is bounded rather than exact.
@@ -153,18 +153,7 @@ impl System {
     ) -> Result<Self, Unsupported> {
         supported(protocol)?;
         let cohorts = Arc::new(cohorts);
-        let momentum = match protocol.server {
-            ServerRule::Average | ServerRule::Adam { .. } => None,
-            ServerRule::Momentum { rate, beta } => Some((rate, beta)),
-        };
-        let weights =
-            || (0..federation.clients()).map(|i| protocol.weight(federation.weights(), i));
-        let frame = |origin: &[f64]| Frame {
-            dim: origin.len(),
-            momentum,
-            kept: protocol.local.keeps().then(|| weights().collect()),
-            origin: rescales(federation, protocol).then(|| origin.to_vec()),
-        };
+        let frame = |origin: &[f64]| Frame::of(federation, protocol, origin);
         let part = |frame: Frame, clients: Vec<Client<f64>>| -> Box<dyn Part> {
             match frame.is_plain() {
                 true => Box::new(Rounds::<f64, f64>::new(clients, frame, &cohorts)),
@@ -273,6 +262,21 @@ impl System {
         total
     }
 
+    /// Moves a mean and a spread over many rounds, part after part, and returns the model's total variance.
+    pub(crate) fn leap(
+        &self,
+        leaps: &[Leap],
+        (mean, spread): (&[f64], &[f64]),
+        (mean_after, spread_after): (&mut [f64], &mut [f64]),
+    ) -> f64 {
+        let mut total = 0.0;
+        for ((_, own, square), leap) in self.places().zip(leaps) {
+            let before = (&mean[own.clone()], &spread[square.clone()]);
+            total += leap.apply(before, (&mut mean_after[own], &mut spread_after[square]));
+        }
+        total
+    }
+
     /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
     pub(crate) fn consensus(&self, weights: &[f64], mean: &[f64], spread: &[f64]) -> f64 {
         let one = |(part, own, square): (&dyn Part, Range<usize>, Range<usize>)| {
@@ -281,21 +285,35 @@ impl System {
         self.places().map(one).sum()
     }
 
-    /// max E|∇ℓ_i|² over clients that have gone the first of a round's steps.
-    pub(crate) fn largest_gradient(&self, sizes: &[f64], mean: &[f64], spread: &[f64]) -> f64 {
-        let mut sums: Vec<f64> = Vec::new();
-        for (part, own, square) in self.places() {
-            let own = part.gradients(sizes, &mean[own], &spread[square]);
-            sums.resize(own.len(), 0.0);
-            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
-        }
-        sums.into_iter().fold(0.0, f64::max)
+    /// max E|∇ℓ_i|² over so many clients and the local steps of a round.
+    pub(crate) fn largest_gradient(
+        &self,
+        clients: usize,
+        sizes: &[f64],
+        mean: &[f64],
+        spread: &[f64],
+    ) -> f64 {
+        let largest = |client: usize| {
+            let mut sums = vec![0.0; sizes.len()];
+            for (part, own, square) in self.places() {
+                let own = part.gradients(client, sizes, &mean[own], &spread[square]);
+                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+            }
+            sums.into_iter().fold(0.0, f64::max)
+        };
+        (0..clients).map(largest).fold(0.0, f64::max)
     }
 
     /// The largest of a number of the parts; none where one has none.
     pub(crate) fn largest(&self, of: impl Fn(&dyn Part) -> Option<f64>) -> Option<f64> {
         self.parts.iter().try_fold(0.0, |most: f64, part| Some(most.max(of(&**part)?)))
     }
+}
+
+/// The length of the largest part of a state.
+pub(crate) fn width(federation: &Federation, protocol: &Protocol) -> usize {
+    let dim = if is_split(federation) { 1 } else { federation.dim() };
+    Frame::of(federation, protocol, &vec![0.0; dim]).width()
 }
 
 /// Whether coordinates are affine and do not mix.
@@ -382,7 +400,12 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
                 None => J::source(drawn, mean),
                 Some(works) => {
                     let fixed = self.effects_of(&self.fixed(works));
-                    let values: Vec<Affine<J>> = fixed.iter().map(|e| e.at(mean)).collect();
+                    let constant = |effect: &Affine<J>| Affine {
+                        map: effect.map.emptied(),
+                        shift: effect.at(mean),
+                        noise: effect.noise.clone(),
+                    };
+                    let values: Vec<Affine<J>> = fixed.iter().map(constant).collect();
                     J::source(&self.cohorts.draws[draw].gather(&values).0, mean)
                 }
             };
@@ -394,11 +417,10 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// Works that are what they are, whatever the state.
     fn fixed(&self, works: &[f64]) -> Vec<Affine<J>> {
         let dim = self.frame.dim;
-        let work = |(own, works): (&Affine<J>, &[f64])| {
-            let (mut map, mut noise) = (own.map.clone(), own.noise.clone());
-            map.scale(0.0);
-            noise.scale(0.0);
-            Affine { map, shift: J::of_slice(dim, 1, works), noise }
+        let work = |(own, works): (&Affine<J>, &[f64])| Affine {
+            map: own.map.emptied(),
+            shift: J::of_slice(dim, 1, works),
+            noise: own.noise.emptied(),
         };
         self.works.iter().zip(works.chunks_exact(dim)).map(work).collect()
     }
@@ -414,13 +436,11 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 }
 
 impl<J: Block> Affine<J> {
-    /// The value at a mean, as a constant.
-    fn at(&self, mean: &J) -> Self {
-        let mut shift = self.map.times(mean);
-        shift.add(1.0, &self.shift);
-        let mut map = self.map.clone();
-        map.scale(0.0);
-        Affine { map, shift, noise: self.noise.clone() }
+    /// The mean value at a mean.
+    fn at(&self, mean: &J) -> J {
+        let mut value = self.map.times(mean);
+        value.add(1.0, &self.shift);
+        value
     }
 }
 
@@ -464,8 +484,7 @@ where
     }
 
     fn mean(&self, mean: &[f64], after: &mut [f64]) {
-        let moved = self.expected.at(&self.state(mean)).shift;
-        after.copy_from_slice(moved.slice());
+        after.copy_from_slice(self.expected.at(&self.state(mean)).slice());
     }
 
     fn spread(
@@ -490,24 +509,25 @@ where
         J::source(&drawn, &self.state(mean)).trace() + shared.trace() + noise.trace()
     }
 
-    fn gradients(&self, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64> {
+    fn gradients(&self, client: usize, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64> {
         let (mean, spread) = (self.state(mean), self.covariance(spread));
-        let one = |(k, client): (usize, &Client<T>)| {
-            let local = client.travel(sizes);
-            let work = J::work(&self.frame, k, &local, &client.pull);
+        let (own, mut local) = (&self.clients[client], self.clients[client].begin());
+        let slope = J::of_slice(own.dim, own.dim, own.damping.slice());
+        let pull = J::of_slice(own.dim, 1, own.pull.slice());
+        let before = |&size: &f64| {
             // The local error is the broadcast one and what was moved since.
-            let mut own = work.clone();
-            own.map.add(1.0, &J::identity(client.dim));
-            let slope = J::of_slice(client.dim, client.dim, client.damping.slice());
-            let mut gradient = slope.times(&own.at(&mean).shift);
-            gradient.add(-1.0, &J::of_slice(client.dim, 1, client.pull.slice()));
-            let mut covariance = own.map.around(&spread);
-            covariance.add(1.0, &work.noise);
+            let mut error = J::work(&self.frame, client, &local, &own.pull);
+            error.map.add(1.0, &J::identity(own.dim));
+            let mut gradient = slope.times(&error.at(&mean));
+            gradient.add(-1.0, &pull);
+            let mut covariance = error.map.around(&spread);
+            covariance.add(1.0, &error.noise);
             let mut square = gradient.times(&gradient.turned());
             square.add(1.0, &slope.around(&covariance));
-            square.trace() + client.noise.trace()
+            own.steps(&mut local, size, 1);
+            square.trace() + own.noise.trace()
         };
-        self.clients.iter().enumerate().map(one).collect()
+        sizes.iter().map(before).collect()
     }
 
     fn steepest(&self) -> f64 {

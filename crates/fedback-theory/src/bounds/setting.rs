@@ -1,9 +1,10 @@
 //! The formulas of the theorems, in both versions.
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Deploy, Protocol, StepSize};
 
 use super::{Bound, Term, UNKNOWN, Undefined, Value, Version, finite};
+use crate::cohort::{self, Theorem};
 use crate::constants::{Constant, Constants};
 
 /// What the theorems are about, as numbers.
@@ -17,9 +18,10 @@ pub(crate) struct Setting {
     pub(crate) sigma: Value,
     varsigma: Value,
     pub(crate) delta_0: Value,
-    pub(crate) clients: f64,
     pub(crate) local_steps: f64,
-    pub(crate) scheme: Scheme,
+    pub(crate) theorem: Theorem,
+    /// ρ: what multiplies the pre-aggregation consensus error.
+    pub(crate) sampling: f64,
     step_size: StepSize,
     scaled: bool,
     /// N times the largest and smallest weight.
@@ -51,14 +53,12 @@ impl Setting {
         let q = federation.weights().iter().map(|p| n * p);
         let (most, least) = (q.clone().fold(0.0, f64::max), q.fold(f64::INFINITY, f64::min));
         let uneven = most - least > 1e-9;
-        let covered = if matches!(protocol.scheme, Scheme::FirstArrivals { .. }) {
+        let (theorem, sampling) = cohort::theorem(protocol.scheme, federation.clients());
+        let covered = if cohort::by_speed(protocol.scheme) {
             Err(Undefined::FirstArrivals)
         } else if protocol.deploy == Deploy::Round {
             Err(Undefined::DeployedOnce)
-        } else if matches!(protocol.scheme, Scheme::WithoutReplacement { .. })
-            && uneven
-            && !protocol.scale_objectives
-        {
+        } else if theorem == Theorem::Without && uneven && !protocol.scale_objectives {
             Err(Undefined::UnequalWeights)
         } else {
             Ok(())
@@ -72,26 +72,13 @@ impl Setting {
             sigma: known(Term::Sigma, &constants.sigma),
             varsigma: known(Term::Varsigma, &constants.varsigma),
             delta_0: known(Term::Delta0, &constants.delta_0),
-            clients: n,
             local_steps: protocol.local_steps as f64,
-            scheme: protocol.scheme,
+            theorem,
+            sampling,
             step_size: protocol.step_size,
             scaled: protocol.scale_objectives,
             extremes: (most, least),
             covered,
-        }
-    }
-
-    /// What multiplies the pre-aggregation consensus error: the variance that a cohort adds.
-    pub(crate) fn sampling(&self) -> f64 {
-        let n = self.clients;
-        match self.scheme {
-            Scheme::Full => 0.0,
-            Scheme::WithReplacement { cohort } => 1.0 / cohort as f64,
-            Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } if n <= 1.0 => 0.0,
-            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
-                (n - cohort as f64) / (cohort as f64 * (n - 1.0))
-            }
         }
     }
 
@@ -210,7 +197,7 @@ impl Setting {
         };
         let [c2, c3, c4, c5] = self.common(&inputs, self.delta_0);
         let c6 = self.c6();
-        let full = self.scheme == Scheme::Full;
+        let full = self.theorem == Theorem::Full;
         let growth = if full { self.kappa() } else { c6 };
         let noise: Value = inputs.sigma.map(|s| 2.0 * s * s);
         // A term without local steps to come from is nothing, whatever its factors are.
@@ -226,20 +213,18 @@ impl Setting {
                 true => Ok(0.0),
                 false => Ok(4.0 * cap * (c1? + c2? * cap) * spread),
             })?;
-            let sampled = if full { 0.0 } else { self.sampling() * c5? * c6 };
+            let sampled = if full { 0.0 } else { self.sampling * c5? * c6 };
             Ok(noise? + steps + sampled)
         });
         let beta = Self::positive(mu_tilde).map(|mu_tilde| 2.0 / mu_tilde);
         let gamma: Value = cap.and_then(|cap| {
             self.covered?;
             let beta = beta?;
-            let (polynomial, c) = match self.scheme {
-                Scheme::Full => (4.0 * e * e + 2.0 * e, c3?),
-                Scheme::WithReplacement { .. } => (4.0 * e * e + 10.0 * e + 6.0, c3?),
+            let (polynomial, c) = match self.theorem {
+                Theorem::Full => (4.0 * e * e + 2.0 * e, c3?),
+                Theorem::With => (4.0 * e * e + 10.0 * e + 6.0, c3?),
                 // Theorem 3.3 prints c5 where its proof has c3.
-                Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
-                    (4.0 * e * e + 10.0 * e + 6.0, c5?)
-                }
+                Theorem::Without => (4.0 * e * e + 10.0 * e + 6.0, c5?),
             };
             Ok((beta / cap).max(e).max(beta * (polynomial * c).sqrt()))
         });
@@ -283,12 +268,12 @@ impl Setting {
         let s = self.sigma(Version::Corrected)?;
         let (c1, c2, c5) = (c[0]?, c[1]?, c[4]?);
         let local = (c1 * step + c2 * step * step) * self.kappa() * c5;
-        Ok(2.0 * s * s + local + self.sampling() * self.c6() * c5)
+        Ok(2.0 * s * s + local + self.sampling * self.c6() * c5)
     }
 
     /// The largest first step that the corrected theorem allows, but for γ ≥ E.
     fn largest_step(&self, c: &[Value; 6], mu_tilde: f64, far: f64) -> Value {
-        let n = self.local_steps - if self.scheme == Scheme::Full { 1.0 } else { 0.0 };
+        let n = self.local_steps - if self.theorem == Theorem::Full { 1.0 } else { 0.0 };
         let (c2, c3) = (c[1]?, c[2]?);
         let mut most = mu_tilde / c2;
         if n > 0.0 {

@@ -13,7 +13,7 @@ use fedback_core::protocol::{Protocol, Round, StepSize};
 use super::elsewhere;
 use super::why::{Answer, Why};
 use crate::cohort::{self, Arrived};
-use crate::exact::ExactCurve;
+use crate::exact::{ExactCurve, NoMoments};
 use crate::limit::{self, NoMap, RoundMap};
 use crate::round;
 use crate::stable::StablePoint;
@@ -207,7 +207,13 @@ fn decaying(
     }
     let stable = Some(point.theta.as_slice());
     let curve = ExactCurve::new(case.federation, protocol, case.arrived, case.start, stable);
-    let Ok(mut curve) = curve else { return say(None, Why::NoFloor) };
+    let mut curve = match curve {
+        Ok(curve) => curve,
+        Err(NoMoments::TooLarge(numbers)) => {
+            return say(None, Why::NotLinear(NoMap::TooLarge(numbers)));
+        }
+        Err(_) => return say(None, Why::NoFloor),
+    };
     let mut shrinks =
         |size: f64| map.mean_square_radius(size).is_some_and(|radius| radius < 1.0 - ROUNDING);
     let affordable = (case.effort / curve.work_of_round()).max(4.0) as u64;

@@ -167,7 +167,10 @@ pub(super) fn follow(
             for (k, way) in ways.iter_mut().enumerate().filter(|(_, way)| way.open) {
                 let before = (mean.as_slice(), way.spread.as_slice());
                 let total = match &leaps {
-                    Some(leaps) => leaps.apply(level, k, before, (&mut after, &mut way.next)),
+                    Some(leaps) => {
+                        let parts = &leaps.levels[level][k];
+                        paths.system.leap(parts, before, (&mut after, &mut way.next))
+                    }
                     None => paths.spread(way.chance, before.0, before.1, &mut way.next),
                 };
                 way.now = paths.system.square_of(&after) + total;
@@ -238,26 +241,6 @@ impl Leaps {
     /// The largest power of two of rounds.
     fn highest(&self) -> usize {
         self.levels.len() - 1
-    }
-
-    /// Moves a mean and a scheme's spread over 2^level rounds, and returns the total variance.
-    fn apply(
-        &self,
-        level: usize,
-        scheme: usize,
-        (mean, spread): (&[f64], &[f64]),
-        (mean_after, spread_after): (&mut [f64], &mut [f64]),
-    ) -> f64 {
-        let (mut done, mut from, mut total) = (0, 0, 0.0);
-        for leap in &self.levels[level][scheme] {
-            let (width, square) = (leap.width(), leap.width() * leap.width());
-            let before = (&mean[done..done + width], &spread[from..from + square]);
-            let after =
-                (&mut mean_after[done..done + width], &mut spread_after[from..from + square]);
-            total += leap.apply(before, after);
-            (done, from) = (done + width, from + square);
-        }
-        total
     }
 }
 

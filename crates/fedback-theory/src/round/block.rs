@@ -32,6 +32,9 @@ pub(crate) trait Block: Clone {
     /// Σ lᵀ P r.
     fn pulled(drawn: &Self::Drawn, weight: &DMatrix<f64>) -> (DMatrix<f64>, DMatrix<f64>, f64);
 
+    /// Zeros of the same shape.
+    fn emptied(&self) -> Self;
+
     /// A V Aᵀ.
     fn around(&self, spread: &Self) -> Self {
         self.times(spread).times(&self.turned())
@@ -86,6 +89,10 @@ impl Block for f64 {
     #[inline(always)]
     fn scale(&mut self, by: f64) {
         *self *= by;
+    }
+
+    fn emptied(&self) -> Self {
+        0.0
     }
 
     fn trace(&self) -> f64 {
@@ -152,6 +159,10 @@ impl Block for DMatrix<f64> {
 
     fn scale(&mut self, by: f64) {
         *self *= by;
+    }
+
+    fn emptied(&self) -> Self {
+        DMatrix::zeros(self.nrows(), self.ncols())
     }
 
     fn trace(&self) -> f64 {

@@ -170,15 +170,6 @@ impl<T: Block> Client<T> {
         }
     }
 
-    /// All local steps of a round.
-    pub(crate) fn travel(&self, sizes: &[f64]) -> Local<T> {
-        let mut local = self.begin();
-        for run in sizes.chunk_by(|a, b| a == b) {
-            self.steps(&mut local, run[0], run.len());
-        }
-        local
-    }
-
     /// H + J = K − L.
     pub(crate) fn slope(&self) -> T {
         let mut slope = self.damping.clone();

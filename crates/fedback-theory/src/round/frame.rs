@@ -9,11 +9,14 @@
 //! and 1 on v, and −c − δ_k/Ση for what it keeps itself. Where models rather than updates are averaged and
 //! the coefficients of a cohort do not sum to one, the server gets δ_k + θ of each, less θ.
 
+use fedback_core::federation::Federation;
+use fedback_core::protocol::{Protocol, ServerRule};
 use nalgebra::DMatrix;
 
 use super::Affine;
 use super::block::Block;
 use super::client::Local;
+use crate::cohort::rescales;
 
 /// The shape of the state, and what happens to it without anybody's work.
 #[derive(Clone, Debug)]
@@ -129,19 +132,29 @@ impl<T: Block> Joint<T> for DMatrix<f64> {
 }
 
 impl Frame {
+    /// Of a protocol, for a part of the problem whose errors are measured from `origin`.
+    pub(crate) fn of(federation: &Federation, protocol: &Protocol, origin: &[f64]) -> Self {
+        let weights = federation.weights();
+        let kept = || (0..federation.clients()).map(|i| protocol.weight(weights, i)).collect();
+        Frame {
+            dim: origin.len(),
+            momentum: match protocol.server {
+                ServerRule::Average | ServerRule::Adam { .. } => None,
+                ServerRule::Momentum { rate, beta } => Some((rate, beta)),
+            },
+            kept: protocol.local.keeps().then(kept),
+            origin: rescales(federation, protocol).then(|| origin.to_vec()),
+        }
+    }
+
     /// The length of the state.
     pub(crate) fn width(&self) -> usize {
         self.place_of(self.kept.as_ref().map_or(0, Vec::len))
     }
 
     /// Where c_i begins.
-    fn place_of(&self, client: usize) -> usize {
+    pub(crate) fn place_of(&self, client: usize) -> usize {
         self.dim * (1 + usize::from(self.momentum.is_some()) + client)
-    }
-
-    /// Where what clients keep begins.
-    pub(crate) fn kept_from(&self) -> usize {
-        self.place_of(0)
     }
 
     /// Whether the state is the model alone.

@@ -308,14 +308,6 @@ impl Leap {
         }
     }
 
-    /// The length of the state.
-    pub(crate) fn width(&self) -> usize {
-        match self {
-            Leap::Numbers(_) => 1,
-            Leap::Matrix { width, .. } => *width,
-        }
-    }
-
     /// The largest share by which one round changes errors.
     pub(crate) fn change(&self) -> f64 {
         match self {

@@ -108,7 +108,7 @@ impl<T: Block, J: Joint<T>> Tail for Rounds<T, J> {
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// What clients keep times a number, all else as it is.
     fn units(&self, kept: f64) -> DMatrix<f64> {
-        let from = self.frame.kept_from();
+        let from = self.frame.place_of(0);
         let unit = |j: usize| if j < from { 1.0 } else { kept };
         DMatrix::from_diagonal(&DVector::from_fn(self.frame.width(), |j, _| unit(j)))
     }

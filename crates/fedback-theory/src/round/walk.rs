@@ -3,19 +3,17 @@
 //! The state is laid out as in [`super::frame`]: the model, the server's velocity, what clients keep.
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Deploy, Protocol, ServerRule};
+use fedback_core::protocol::{Deploy, Protocol};
 
 use super::client;
+use super::frame::Frame;
 use crate::cohort::{Arrived, Cohorts};
 
 /// A protocol, as a path without noise sees it.
 pub(crate) struct Walk {
-    dim: usize,
+    frame: Frame,
     deploy: Deploy,
     proximal: f64,
-    momentum: Option<(f64, f64)>,
-    /// The weights of c, where clients keep something.
-    kept: Option<Vec<f64>>,
     scales: Vec<f64>,
     /// E(c_k): what a client's work counts.
     counts: Vec<f64>,
@@ -39,17 +37,9 @@ impl Walk {
             Some(counts) => counts.iter().zip(&taking).map(|(count, b)| count * b).collect(),
         };
         Walk {
-            dim: federation.dim(),
+            frame: Frame::of(federation, protocol, &vec![0.0; federation.dim()]),
             deploy: protocol.deploy,
             proximal: client::proximal(protocol),
-            momentum: match protocol.server {
-                ServerRule::Average | ServerRule::Adam { .. } => None,
-                ServerRule::Momentum { rate, beta } => Some((rate, beta)),
-            },
-            kept: protocol
-                .local
-                .keeps()
-                .then(|| (0..clients).map(|i| protocol.weight(weights, i)).collect()),
             scales: (0..clients).map(|i| client::scale(federation, protocol, i)).collect(),
             counts,
             taking,
@@ -59,15 +49,9 @@ impl Walk {
 
     /// The state in which the model is at `theta` and nothing else is there.
     pub(crate) fn begin(&self, theta: &[f64]) -> Vec<f64> {
-        let kept = self.kept.as_ref().map_or(0, Vec::len);
         let mut state = theta.to_vec();
-        state.resize(self.place_of(kept), 0.0);
+        state.resize(self.frame.width(), 0.0);
         state
-    }
-
-    /// Where c_i begins.
-    fn place_of(&self, client: usize) -> usize {
-        self.dim * (1 + usize::from(self.momentum.is_some()) + client)
     }
 
     /// Every client's work from a state; `gradient` writes ∇f_i(w; φ) for a client, w and φ.
@@ -77,7 +61,7 @@ impl Walk {
         sizes: &[f64],
         mut gradient: impl FnMut(usize, &[f64], &[f64], &mut [f64]),
     ) -> Vec<f64> {
-        let dim = self.dim;
+        let dim = self.frame.dim;
         let theta = &state[..dim];
         let control = self.control(state);
         let mut works = vec![0.0; self.scales.len() * dim];
@@ -94,7 +78,7 @@ impl Walk {
                 }
                 for j in 0..dim {
                     let kept = match &control {
-                        Some(average) => average[j] - state[self.place_of(client) + j],
+                        Some(average) => average[j] - state[self.frame.place_of(client) + j],
                         None => 0.0,
                     };
                     let spring = self.proximal * (local[j] - theta[j]);
@@ -108,22 +92,22 @@ impl Walk {
 
     /// c.
     fn control(&self, state: &[f64]) -> Option<Vec<f64>> {
-        let weights = self.kept.as_ref()?;
+        let weights = self.frame.kept.as_ref()?;
         let entry = |j: usize| {
             let parts = weights.iter().enumerate();
-            parts.map(|(i, w)| w * state[self.place_of(i) + j]).sum()
+            parts.map(|(i, w)| w * state[self.frame.place_of(i) + j]).sum()
         };
-        Some((0..self.dim).map(entry).collect())
+        Some((0..self.frame.dim).map(entry).collect())
     }
 
     /// What the expected cohort makes of the state; `total` is the sum of the round's step sizes.
     pub(crate) fn close(&self, state: &mut [f64], works: &[f64], total: f64) {
-        let dim = self.dim;
+        let dim = self.frame.dim;
         let control = self.control(state);
         for j in 0..dim {
             let counted = self.counts.iter().enumerate();
             let moved: f64 = counted.map(|(k, count)| count * works[k * dim + j]).sum();
-            match self.momentum {
+            match self.frame.momentum {
                 None => state[j] += moved,
                 Some((rate, beta)) => {
                     let before = state[dim + j];
@@ -134,7 +118,7 @@ impl Walk {
             }
             if let Some(average) = &control {
                 for (k, share) in self.taking.iter().enumerate() {
-                    let place = self.place_of(k) + j;
+                    let place = self.frame.place_of(k) + j;
                     state[place] -= share * (average[j] + works[k * dim + j] / total);
                 }
             }
