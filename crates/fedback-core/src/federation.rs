@@ -110,6 +110,17 @@ impl Federation {
         Ok(Federation { response, ..self.clone() })
     }
 
+    /// The same problem with about so many rows of its table, evenly spaced, where it has more.
+    pub fn thinned(&self, rows: usize) -> Self {
+        match self.base() {
+            Base::Table(table) if table.len() > rows => {
+                let base = Base::Table(table.thinned(table.len().div_ceil(rows)));
+                Federation { base: Arc::new(base), ..self.clone() }
+            }
+            Base::Table(_) | Base::Gaussian(_) => self.clone(),
+        }
+    }
+
     /// The paper's p_i.
     #[inline]
     pub fn weights(&self) -> &Arc<[f64]> {
@@ -166,6 +177,11 @@ impl Federation {
     /// The number of clients (the paper's N).
     pub fn clients(&self) -> usize {
         self.weights.len()
+    }
+
+    /// The clients that count: those whose weight is not zero.
+    pub fn counting(&self) -> impl Iterator<Item = usize> {
+        (0..self.clients()).filter(|&client| self.weights[client] > 0.0)
     }
 
     /// One client's population.
@@ -258,10 +274,6 @@ impl Federation {
 
     /// Clients that count, with their weights.
     fn weighted(&self) -> impl Iterator<Item = (f64, Population<'_>)> {
-        self.weights
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| **p > 0.0)
-            .map(|(client, &p)| (p, self.population(client)))
+        self.counting().map(|client| (self.weights[client], self.population(client)))
     }
 }

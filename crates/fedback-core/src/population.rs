@@ -11,6 +11,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::base::{Base, Table};
 use crate::federation::Federation;
 use crate::loss::{Logistic, Loss, MarginLoss, Squared};
+use crate::simd::{self, Kernel, LANES, Path};
 
 /// One client's population and loss.
 #[derive(Clone, Copy, Debug)]
@@ -182,13 +183,9 @@ impl<'a> Population<'a> {
         self.federation.response().apply(self.client, deployed, &mut shift);
         let moved = dot(&shift, theta);
         let share = 1.0 / table.block(self.client).1.len() as f64;
+        let (rows, labels) = table.block(self.client);
         out.fill(0.0);
-        let mut total = 0.0;
-        for (row, label) in table.rows_of(self.client) {
-            let slope = loss.slope(dot(row, theta) + moved, label);
-            total += slope;
-            out.iter_mut().zip(row).for_each(|(out, x)| *out += slope * x);
-        }
+        let total = simd::run(Slopes { rows, labels, loss, theta, moved, sums: out });
         let regularised = theta.len() - usize::from(self.federation.has_intercept());
         for j in 0..out.len() {
             let ridge = if j < regularised { self.federation.loss().l2() * theta[j] } else { 0.0 };
@@ -340,6 +337,42 @@ impl<'a> Population<'a> {
     }
 }
 
+/// Adds ℓ′ x of rows x with margins ⟨x, θ⟩ + `moved` to `sums`, and returns the sum of ℓ′: row after row,
+/// slopes side by side.
+struct Slopes<'a, L> {
+    rows: &'a [f64],
+    labels: &'a [f64],
+    loss: L,
+    theta: &'a [f64],
+    moved: f64,
+    sums: &'a mut [f64],
+}
+
+impl<L: MarginLoss> Kernel for Slopes<'_, L> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<P: Path>(self, _path: P) -> f64 {
+        let Slopes { rows, labels, loss, theta, moved, sums } = self;
+        let (dim, mut total) = (theta.len(), 0.0);
+        for (rows, labels) in rows.chunks(LANES * dim).zip(labels.chunks(LANES)) {
+            let (mut slopes, mut known) = ([0.0; LANES], [0.0; LANES]);
+            known[..labels.len()].copy_from_slice(labels);
+            for (slope, row) in slopes.iter_mut().zip(rows.chunks_exact(dim)) {
+                *slope = dot(row, theta) + moved;
+            }
+            for lane in 0..LANES {
+                slopes[lane] = loss.slope(slopes[lane], known[lane]);
+            }
+            for (slope, row) in slopes.iter().zip(rows.chunks_exact(dim)) {
+                total += slope;
+                sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += slope * x);
+            }
+        }
+        total
+    }
+}
+
 /// The average over a client's rows of something that each coordinate of a row has.
 fn row_average(table: &Table, client: usize, of: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
     let count = table.block(client).1.len() as f64;
@@ -347,6 +380,7 @@ fn row_average(table: &Table, client: usize, of: impl Fn(&[f64], usize) -> f64) 
     (0..table.dim).map(|j| sum(j) / count).collect()
 }
 
+#[inline(always)]
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

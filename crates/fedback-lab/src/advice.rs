@@ -178,7 +178,8 @@ impl Advice {
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
         let planned = planned(plan, &best, advice.rival, point);
         advice.paper = theorem(&planned, &advice.question, &best);
-        advice.verified = Some(verify::verify(&planned, best.watched, &advice, listener, stop)?);
+        advice.verified =
+            Some(verify::verify(&planned, best.reach.watched, &advice, listener, stop)?);
         Ok(advice)
     }
 
@@ -325,7 +326,7 @@ fn planned(plan: &Plan, best: &Proposal, rival: Rival, point: &[f64]) -> Plan {
     outline.protocol.local_steps = best.local_steps;
     outline.protocol.step_size = best.step_size;
     outline.protocol.scale_objectives = algorithm.scale_objectives;
-    outline.spec.rounds = Count(best.rounds);
+    outline.spec.rounds = Count(best.reach.rounds);
     outline.stable_point = Some(point.to_vec());
     planned
 }
@@ -385,7 +386,7 @@ pub fn planned_spec(
 ) -> String {
     document.rewritten(|table| {
         let (scheme, cohort) = scheme_and_cohort(best.scheme);
-        table.insert("rounds".into(), (best.rounds as i64).into());
+        table.insert("rounds".into(), (best.reach.rounds as i64).into());
         if let Some(algorithm) = table.get_mut("algorithm").and_then(Value::as_table_mut) {
             rival.write(algorithm);
             let name = Value::try_from(scheme).unwrap_or_else(|_| "full".into());
@@ -422,6 +423,8 @@ fn moved_path(path: &Value, from: &Path, to: &Path) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use fedback_theory::planner::Reach;
+
     use super::*;
 
     #[test]
@@ -434,11 +437,13 @@ mod tests {
             scheme: Scheme::Full,
             local_steps: 1,
             step_size: StepSize::Constant(0.1),
-            rounds: 1,
-            crossing: 1.0,
-            distance_sq: 0.0,
-            worst_after: 0.0,
-            watched: 1,
+            reach: Reach {
+                rounds: 1,
+                crossing: 1.0,
+                distance_sq: 0.0,
+                worst_after: 0.0,
+                watched: 1,
+            },
             communication: 0.0,
         };
         let average = fedback_core::protocol::ServerRule::Average;

@@ -293,7 +293,7 @@ fn no_law(why: &NoLaw) -> String {
 }
 
 fn numbers(bound: &Bound) -> Json {
-    object(bound.entries().map(|(key, value)| (key, json!(value.ok()))))
+    object(bound.entries().into_iter().map(|(key, value)| (key, json!(value.ok()))))
 }
 
 fn object<'a>(pairs: impl IntoIterator<Item = (&'a str, Json)>) -> Json {

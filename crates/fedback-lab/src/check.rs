@@ -11,9 +11,7 @@ pub mod words;
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_theory::certificate::{
-    Certificate, Confidence, Outlook, SmallSteps, Verdict, confidence,
-};
+use fedback_theory::certificate::{Case, Certificate, Confidence, Outlook, SmallSteps, Verdict};
 use fedback_theory::stable;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
@@ -86,8 +84,8 @@ impl Check {
         let nowhere = crate::words::stable(&certificate.stable).unwrap_or_else(|| NOWHERE.into());
         let mut whys = [
             crate::words::minimisation(&judgement.minimisation),
-            words::why(&own_steps.answer.why, &nowhere),
-            words::why(&small_steps.answer.why, &nowhere),
+            words::why(&own_steps.answer.why, &nowhere, false),
+            words::why(&small_steps.answer.why, &nowhere, true),
         ];
         let mut tried = None;
         if !federation.is_affine() && dynamics.unknown.is_none() {
@@ -161,17 +159,11 @@ impl Check {
         let (protocol, arrived) = (&dynamics.protocol, dynamics.arrived.as_ref());
         let weights = dynamics.federation.weights();
         let resamples = resamples.filter_map(|one| one.with_weights(weights.clone()).ok());
-        // Shares of ones are counts, whose sum does not depend on the order.
-        let judged = resamples.take(most).par_bridge();
-        let verdicts = judged.filter_map(|one| confidence([one], protocol, arrived, &plan.start));
-        let add = |a: Confidence, b: Confidence| Confidence {
-            resamples: a.resamples + b.resamples,
-            shares: std::array::from_fn(|k| a.shares[k] + b.shares[k]),
-        };
-        let confidence = verdicts.reduce_with(add).map(|sum| Confidence {
-            shares: sum.shares.map(|count| count / sum.resamples as f64),
-            ..sum
+        let judged = resamples.take(most).par_bridge().map(|one| {
+            let stable = stable::stable_points(&one, &plan.start);
+            Case::new(&one, arrived, &plan.start, &stable).judge(protocol).verdict()
         });
+        let confidence = Confidence::of(judged.collect::<Vec<_>>());
         Ok(Check { confidence, ..self })
     }
 

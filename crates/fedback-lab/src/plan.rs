@@ -32,7 +32,7 @@ pub use sites::{Census, SiteTables};
 
 use crate::error::Error;
 use crate::spec::{
-    Aggregate, Algorithm, Batch, Deploy, KeyError, Measure, NamedStart, Point, RoundKeys,
+    Aggregate, Algorithm, Batch, Count, Deploy, KeyError, Measure, NamedStart, Point, RoundKeys,
     SchemeName, Server, Spec, Start, StepSize,
 };
 
@@ -188,9 +188,12 @@ impl Outline {
         loss: Option<Loss>,
         stable: impl Fn(&[f64]) -> Option<Vec<f64>>,
     ) -> Result<Self, KeyError> {
-        let Point { spec, set } = point;
-        let algorithm = spec.algorithm.rounds();
+        let Point { mut spec, set } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
+        if let Some(budget) = spec.budget.take() {
+            spec.rounds = Count(budget.rounds(&protocol, shape.weights.len())?);
+        }
+        let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         sizes::check(&spec, &protocol, shape.dim, shape.weights.len())?;
         check_measure(&spec.measure, loss)?;

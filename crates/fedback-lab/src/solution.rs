@@ -1,5 +1,7 @@
 //! Where retraining settles, and the best that could be had.
 
+use std::borrow::Cow;
+
 use fedback_core::protocol::Step;
 use fedback_theory::cohort::WeightsThatCount;
 use fedback_theory::optimal::{OptimalPoint, optimal_point};
@@ -82,13 +84,16 @@ fn settles_at(plan: &Plan, speed: &Speed, stable: Option<&[f64]>) -> Result<Vec<
 }
 
 /// Where rounds rest at the step size of the plan's last step.
-fn resting(plan: &Plan) -> Result<Rest, String> {
+fn resting(plan: &Plan, stable: &StableReport) -> Result<Rest, String> {
     let dynamics = Dynamics::of(plan).map_err(|error| error.to_string())?;
     if let Some(why) = dynamics.unknown {
         return Err(why);
     }
     let federation = dynamics.federation.as_ref();
-    let point = stable::stable_points(federation, &plan.start).points.into_iter().next();
+    let point = match &dynamics.federation {
+        Cow::Borrowed(_) => stable.points.first().cloned(),
+        Cow::Owned(federation) => stable_points(federation, &plan.start).points.into_iter().next(),
+    };
     let point = point.ok_or("there is no stable point")?;
     if point.stability() != Stability::Attracting {
         return Err("small steps lead away from the stable point".into());
@@ -121,22 +126,18 @@ impl Solution {
         let risk_stable = stable.points.first().map(|p| federation.risk(&p.theta, &p.theta));
         let arrivals =
             Settling::of(plan, starts.first().filter(|_| !stable.points.is_empty()).copied());
-        let rest = resting(plan);
+        let rest = resting(plan, &stable);
         Solution { stable, optimal, risk_stable, arrivals, rest }
     }
 
     /// The spectral radius of repeated minimisation, where it can be told.
     pub fn minimisation_radius(&self) -> Option<f64> {
-        let first = self.stable.points.first();
-        let everywhere = self.stable.everywhere.and_then(|(radius, _)| radius);
-        first.map_or(everywhere, |point| point.minimisation_radius)
+        self.stable.spectra().0
     }
 
     /// The margin of small gradient steps, where it can be told.
     pub fn gradient_margin(&self) -> Option<f64> {
-        let first = self.stable.points.first();
-        let everywhere = self.stable.everywhere.and_then(|(_, margin)| margin);
-        first.map_or(everywhere, |point| point.gradient_margin)
+        self.stable.spectra().1
     }
 
     /// The object of the JSON contract.
@@ -144,7 +145,7 @@ impl Solution {
         let first = self.stable.points.first();
         let mut object = json!({
             "stable_point": first.map(|point| &point.theta),
-            "stability": self.stable.stability.as_str(),
+            "stability": self.stable.stability().as_str(),
             "reason": words::stable(&self.stable),
             "optimal_point": self.optimal.as_ref().map(|point| &point.theta),
             "risk_stable": self.risk_stable,

@@ -5,11 +5,13 @@
 //! refused. [`crate::plan::Plan`] is what a spec becomes.
 
 mod algorithm;
+mod budget;
 mod elsewhere;
 mod latency;
 mod per_client;
 mod problem;
 mod response;
+mod sweep;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ pub use algorithm::{
     Adam, Aggregate, Algorithm, All, Batch, Deploy, FedOpt, FedProx, Momentum, NamedStart,
     RoundKeys, SchemeName, Server, Start, StepSize,
 };
+pub use budget::Budget;
 pub use elsewhere::{CustomBase, SitesBase};
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
 pub use per_client::{Entry, NumberOrVector, PerClient};
@@ -33,6 +36,7 @@ pub use response::{BestResponse, LocationResponse, Response};
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
 
 use crate::error::Error;
+use sweep::{assign, combinations};
 
 /// The format of specs that this version reads.
 pub const FORMAT: u64 = 1;
@@ -45,7 +49,8 @@ pub const FORMAT: u64 = 1;
 /// | name | the file's | shows up in the store and in figures | – |
 /// | seed | 0 | everything random comes from it | ≥ 0 |
 /// | repetitions | 1 | seeded repeats | ≥ 1 |
-/// | rounds | required | communication rounds; local steps = rounds · local_steps | ≥ 1 |
+/// | rounds | required, or budget | communication rounds; local steps = rounds · local_steps | ≥ 1 |
+/// | budget | none | instead of rounds: as many as a budget allows | see [`Budget`] |
 /// | problem | required | the federation | see [`Problem`] |
 /// | algorithm | required | what is run on it | see [`Algorithm`] |
 /// | measure | | what is recorded, and when | see [`Measure`] |
@@ -66,8 +71,12 @@ pub struct Spec {
     /// Seeded repeats.
     #[serde(default = "first")]
     pub repetitions: Count,
-    /// Communication rounds.
+    /// Communication rounds; from the budget where there is one.
+    #[serde(default = "first")]
     pub rounds: Count,
+    /// As many rounds as it allows, instead of their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// The federation.
     pub problem: Problem,
     /// What is run on it.
@@ -257,6 +266,7 @@ impl Document {
                         fail(KeyError::new(format!("sweep.\"{key}\""), error.to_string()))
                     })?;
                 }
+                budget::check(&table).map_err(fail)?;
                 let spec: Spec = value::decode(table).map_err(fail)?;
                 Ok(Point { set, spec })
             })
@@ -295,92 +305,4 @@ impl Spec {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(Spec).to_value()
     }
-}
-
-/// Puts a value at a dotted key; a table is merged into the section it meets.
-fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
-    let path = key_path(key)
-        .ok_or_else(|| KeyError::new(key, "is no key; allowed: names joined by dots"))?;
-    let parts: Vec<&str> = path.iter().map(String::as_str).collect();
-    let (last, sections) = parts.split_last().unwrap_or((&key, &[]));
-    let mut here = table;
-    for section in sections {
-        let entry = here.entry(section.to_string()).or_insert_with(|| Value::Table(Table::new()));
-        here = entry
-            .as_table_mut()
-            .ok_or_else(|| KeyError::new(key, format!("{section} is a value, not a section")))?;
-    }
-    match (here.get_mut(*last), value) {
-        (Some(Value::Table(existing)), Value::Table(new)) if is_section(&parts) => {
-            // Another kind has other keys: it replaces the section, or what of it is not shared.
-            if new.get("kind").is_some_and(|kind| existing.get("kind") != Some(kind)) {
-                existing.retain(|key, _| parts == ["algorithm"] && RoundKeys::has(key));
-            }
-            existing.extend(new);
-        }
-        (_, value) => {
-            here.insert(last.to_string(), value);
-        }
-    }
-    Ok(())
-}
-
-/// The parts of a dotted key, quoted where they hold dots, as TOML reads them.
-fn key_path(key: &str) -> Option<Vec<String>> {
-    let mut table: Table = toml::from_str(&format!("{key} = 0")).ok()?;
-    let mut path = Vec::new();
-    loop {
-        let (name, value) = table.into_iter().next()?;
-        path.push(name);
-        match value {
-            Value::Table(inner) => table = inner,
-            _ => return Some(path).filter(|path| path.iter().all(|part| !part.is_empty())),
-        }
-    }
-}
-
-/// Sections are merged; values such as `step_size` that happen to be tables are replaced.
-fn is_section(parts: &[&str]) -> bool {
-    matches!(
-        parts,
-        ["problem" | "algorithm" | "measure"] | ["problem", "base" | "response" | "loss"]
-    )
-}
-
-/// More runs than this are planned in parts.
-const MOST_POINTS: usize = 10_000;
-
-/// Every combination of the lists of a sweep, the last key fastest.
-fn combinations(sweep: &Value) -> Result<Vec<Table>, KeyError> {
-    let lists = sweep.as_table().ok_or_else(|| {
-        KeyError::new("sweep", format!("found {}; allowed: a section", value::show(sweep)))
-    })?;
-    let mut all = vec![Table::new()];
-    for (key, values) in lists {
-        if key.split('.').next().is_some_and(|first| matches!(first.trim(), "format" | "sweep")) {
-            let message = "cannot be swept; allowed: the other keys of the spec";
-            return Err(KeyError::new(format!("sweep.\"{key}\""), message));
-        }
-        let values = values.as_array().filter(|values| !values.is_empty()).ok_or_else(|| {
-            KeyError::new(
-                format!("sweep.\"{key}\""),
-                format!("found {}; allowed: a list of one or more values", value::show(values)),
-            )
-        })?;
-        if all.len().saturating_mul(values.len()) > MOST_POINTS {
-            let message = format!("more than {MOST_POINTS} combinations; sweep fewer values");
-            return Err(KeyError::new("sweep", message));
-        }
-        all = all
-            .into_iter()
-            .flat_map(|set: Table| {
-                values.iter().map(move |value| {
-                    let mut set = set.clone();
-                    set.insert(key.clone(), value.clone());
-                    set
-                })
-            })
-            .collect();
-    }
-    Ok(all)
 }

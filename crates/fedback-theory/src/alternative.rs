@@ -10,7 +10,7 @@
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
-use crate::bounds::{Bound, Setting, Undefined, Value, Version, finite};
+use crate::bounds::{Bound, Pair, Setting, Undefined, Value, Version, finite};
 use crate::cohort::Theorem;
 use crate::exact::ExactCurve;
 
@@ -18,7 +18,7 @@ use crate::exact::ExactCurve;
 #[derive(Clone, Debug)]
 pub struct Alternative {
     /// β and γ that the theorem is read at.
-    pub step: Result<(f64, f64), Undefined>,
+    pub step: Pair,
     /// G along the trajectory.
     pub gradient_bound: Value,
     /// υ as printed.
@@ -30,104 +30,61 @@ pub struct Alternative {
 /// Numbers that following the trajectory may touch.
 const MOST_WORK: f64 = 3e8;
 
-pub(crate) fn of(
-    federation: &Federation,
-    protocol: &Protocol,
-    start: &[f64],
-    stable_point: Option<&[f64]>,
-    rounds: u64,
-    setting: &Setting,
-    (printed, corrected): (&Bound, &Bound),
-) -> Alternative {
-    let step = step(protocol, setting, corrected);
-    let path = step.and_then(|(beta, gamma)| {
-        let step_size = StepSize::Decaying { beta, gamma };
-        let protocol = Protocol { step_size, ..*protocol };
-        trajectory(federation, &protocol, start, stable_point, rounds)
-    });
-    let mut alternative = Alternative {
-        gradient_bound: path.map(|(gradient, _)| gradient.sqrt()),
-        printed: Err(Undefined::NotExact),
-        corrected: Err(Undefined::NotExact),
-        step,
-    };
-    let upsilon = |version: Version, bound: &Bound| -> Value {
-        let (beta, gamma) = alternative.step?;
-        let (c1, c2) = (bound.c[0]?, bound.c[1]?);
-        let [c7, c8, c9] = alternative.c(setting, version);
-        let noise = match setting.theorem {
-            Theorem::Full => 2.0 * setting.sigma(version)?.powi(2),
-            Theorem::With => c8?,
-            Theorem::Without => c9?,
+impl Setting {
+    /// β and γ that the theorems are read at, in the corrected setting.
+    pub(crate) fn free_step(&self, protocol: &Protocol, corrected: &Bound) -> Pair {
+        self.covered?;
+        let (mu_tilde, smallest) = (corrected.mu_tilde?, corrected.beta?);
+        let (c2, e) = (corrected.c[1]?, self.local_steps);
+        if let StepSize::Decaying { beta, gamma } = protocol.step_size
+            && beta * mu_tilde > 1.0
+            && gamma >= e
+            && beta / gamma <= mu_tilde / c2
+        {
+            return Ok((beta, gamma));
+        }
+        Ok((smallest, e.max(smallest * c2 / mu_tilde)))
+    }
+
+    /// Puts c7 to c9 into the bound, and returns υ; `path` is G² and Δ₁.
+    pub(crate) fn alternative(&self, bound: &mut Bound, step: Pair, path: Pair) -> Value {
+        let e = self.local_steps;
+        let apart = match self.version {
+            Version::Printed => e - 1.0,
+            Version::Corrected => (e - 1.0).powi(2),
         };
-        let c7 = c7?;
+        let c7 = path.map(|(gradient, _)| 4.0 * apart * gradient);
+        let noise =
+            self.sigma.and_then(|s| Ok(2.0 * s * s + 4.0 * self.sampling * e * e * path?.0));
+        let of = |theorem: Theorem, with_replacement: bool| match self.theorem == theorem {
+            true => noise,
+            false => Err(Undefined::OtherScheme { with_replacement }),
+        };
+        bound.c[6..].copy_from_slice(&[c7, of(Theorem::With, true), of(Theorem::Without, false)]);
+        let ((beta, gamma), c1, c2) = (step?, bound.c[0]?, bound.c[1]?);
+        let (noise, c7) = (noise?, c7?);
         let source = c2 * c7 * beta.powi(4) / (gamma * gamma)
             + c1 * c7 * beta.powi(3) / gamma
             + noise * beta * beta;
-        let (rate, first) = match version {
-            Version::Printed => (setting.mu(version)?, (gamma + 1.0) * path?.1),
-            Version::Corrected => (bound.mu_tilde?, gamma * setting.delta_0?),
+        let (rate, first) = match self.version {
+            Version::Printed => (self.mu?, (gamma + 1.0) * path?.1),
+            Version::Corrected => (bound.mu_tilde?, gamma * self.delta_0?),
         };
         if beta * rate <= 1.0 {
-            return Err(Undefined::SmallBetaOfAlternative { least: 1.0 / rate });
+            return Err(Undefined::SmallBetaOfAlternative(1.0 / rate));
         }
         finite(finite(source / (beta * rate - 1.0))?.max(first))
-    };
-    let (printed, corrected) =
-        (upsilon(Version::Printed, printed), upsilon(Version::Corrected, corrected));
-    alternative.printed = printed;
-    alternative.corrected = corrected;
-    alternative
-}
-
-impl Alternative {
-    /// c7, c8 and c9.
-    pub(crate) fn c(&self, setting: &Setting, version: Version) -> [Value; 3] {
-        let e = setting.local_steps;
-        let c7 = self.gradient_bound.map(|g| match version {
-            Version::Printed => 4.0 * (e - 1.0) * g * g,
-            Version::Corrected => 4.0 * (e - 1.0).powi(2) * g * g,
-        });
-        let sampled = || -> Value {
-            let (s, g) = (setting.sigma(version)?, self.gradient_bound?);
-            Ok(2.0 * s * s + 4.0 * setting.sampling * e * e * g * g)
-        };
-        let other = |with_replacement| Err(Undefined::OtherScheme { with_replacement });
-        let (c8, c9) = match setting.theorem {
-            Theorem::Full => (other(true), other(false)),
-            Theorem::With => (sampled(), other(false)),
-            Theorem::Without => (other(true), sampled()),
-        };
-        [c7, c8, c9]
     }
 }
 
-fn step(
-    protocol: &Protocol,
-    setting: &Setting,
-    corrected: &Bound,
-) -> Result<(f64, f64), Undefined> {
-    setting.covered?;
-    let (mu_tilde, smallest) = (corrected.mu_tilde?, corrected.beta?);
-    let (c2, e) = (corrected.c[1]?, setting.local_steps);
-    if let StepSize::Decaying { beta, gamma } = protocol.step_size
-        && beta * mu_tilde > 1.0
-        && gamma >= e
-        && beta / gamma <= mu_tilde / c2
-    {
-        return Ok((beta, gamma));
-    }
-    Ok((smallest, e.max(smallest * c2 / mu_tilde)))
-}
-
-/// G² along the trajectory, and Δ₁.
-fn trajectory(
+/// G² along the trajectory of a protocol, and Δ₁.
+pub(crate) fn trajectory(
     federation: &Federation,
     protocol: &Protocol,
     start: &[f64],
     stable_point: Option<&[f64]>,
     rounds: u64,
-) -> Result<(f64, f64), Undefined> {
+) -> Pair {
     let point = stable_point.ok_or(Undefined::NoStablePoint)?;
     let dim = federation.dim() as f64;
     let each = if federation.response().is_diagonal() { dim } else { 4.0 * dim.powi(3) };
@@ -135,30 +92,24 @@ fn trajectory(
     if steps * each * federation.clients() as f64 > MOST_WORK {
         return Err(Undefined::LongTrajectory);
     }
-    let curve = |protocol: &Protocol| -> Value {
-        let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
-            .map_err(|_| Undefined::NotExact)?;
-        curve.advance();
-        Ok(curve.moments().distance_sq.unwrap_or(f64::NAN))
-    };
-    // Before an aggregation the average of all clients is what full participation makes of it.
-    let first = match protocol.local_steps {
-        1 => curve(protocol)?,
-        _ => curve(&Protocol { local_steps: 1, scheme: Scheme::Full, ..unscaled(protocol) })?,
-    };
-    let mut largest: f64 = 0.0;
-    let mut curve = ExactCurve::new(federation, protocol, None, start, Some(point))
-        .map_err(|_| Undefined::NotExact)?;
-    for _ in 0..rounds {
-        largest = largest.max(curve.advance_watching_gradients());
+    // Before an aggregation the average of all clients is what full participation makes of it, and
+    // that of scaled steps is the average of unscaled ones with the clients' weights.
+    let mut before = *protocol;
+    if protocol.local_steps > 1 {
+        before =
+            Protocol { local_steps: 1, scheme: Scheme::Full, scale_objectives: false, ..before };
     }
+    let curve = |protocol| {
+        ExactCurve::new(federation, protocol, None, start, Some(point))
+            .map_err(|_| Undefined::NotExact)
+    };
+    let mut first = curve(&before)?;
+    first.advance();
+    let mut curve = curve(protocol)?;
+    let gradients = (0..rounds).map(|_| curve.advance_watching_gradients());
+    let largest = gradients.fold(0.0, f64::max);
     match largest.is_finite() {
-        true => Ok((largest, first)),
+        true => Ok((largest, first.moments().distance_sq.unwrap_or(f64::NAN))),
         false => Err(Undefined::Unbounded),
     }
-}
-
-/// The average of scaled steps is the average of unscaled ones with the clients' weights.
-fn unscaled(protocol: &Protocol) -> Protocol {
-    Protocol { scale_objectives: false, ..*protocol }
 }

@@ -14,7 +14,7 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, StepSize};
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, Dyn};
 
 use crate::cohort::{self, Cohorts};
 use crate::round::client::{Client, Clients};
@@ -89,101 +89,91 @@ pub fn large_time(
     if cohort::rescales(federation, protocol) {
         return Err(NoLaw::Rescaled);
     }
-    let split = round::is_split(federation);
-    if !split && federation.dim() > MOST_COORDINATES {
+    if !round::is_split(federation) && federation.dim() > MOST_COORDINATES {
         return Err(NoLaw::TooLarge(MOST_COORDINATES));
     }
     let fields = Field::all(federation, protocol, point);
     let margins = fields.iter().map(|field| spectrum::smallest_real_part(&field.derivative));
-    let margins: Option<Vec<f64>> = margins.collect();
-    let margin = margins.ok_or(NoLaw::NotSolved)?.into_iter().fold(f64::INFINITY, f64::min);
+    let margins: Vec<f64> = margins.collect::<Option<_>>().ok_or(NoLaw::NotSolved)?;
+    let margin = margins.into_iter().fold(f64::INFINITY, f64::min);
     let twice_rate = 2.0 * beta * margin;
     if twice_rate <= 1.0 {
         let beta = if margin > 0.0 { 0.5 / margin } else { f64::INFINITY };
         return Err(NoLaw::TooSlow { twice_rate, beta });
     }
-    let spreads = fields.iter().map(|field| field.spread(beta));
-    let distance: Option<f64> = spreads.sum();
-    let local = (protocol.local_steps as f64 - 1.0) / 2.0;
-    let means = || fields.iter().map(|field| field.mean(beta, local)).collect::<Option<Vec<_>>>();
-    let mean = if twice_rate > 2.0 { means().map(|parts| parts.concat()) } else { None };
+    let e = protocol.local_steps as f64;
+    let distance: Option<f64> = fields.iter().map(|field| field.spread(beta, e)).sum();
+    let means: Option<Vec<_>> = fields.iter().map(|field| field.mean(beta, e)).collect();
+    let mean = means.filter(|_| twice_rate > 2.0).map(|parts| parts.concat());
     Ok(LargeTime { distance: distance.ok_or(NoLaw::NotSolved)?, mean, twice_rate, gamma })
 }
 
 /// What the law needs of the problem at the stable point.
-struct Field {
+pub(crate) struct Field {
     /// A.
     derivative: DMatrix<f64>,
-    /// V.
-    noise: DMatrix<f64>,
+    /// Q.
+    pub(crate) own: DMatrix<f64>,
+    /// R.
+    pub(crate) drawn: DMatrix<f64>,
     /// Σ p_i G_i g_i.
     drift: DMatrix<f64>,
 }
 
 impl Field {
     /// One for each part of the problem.
-    fn all(federation: &Federation, protocol: &Protocol, point: &[f64]) -> Vec<Self> {
+    pub(crate) fn all(federation: &Federation, protocol: &Protocol, point: &[f64]) -> Vec<Self> {
         let all: Vec<usize> = (0..federation.clients()).collect();
-        let cohorts = Cohorts::of(federation.weights(), protocol, None);
+        let (weights, schemes) = (federation.weights(), [protocol.scheme]);
+        let cohorts = Cohorts::of_schemes(weights, protocol, None, &schemes);
         match Clients::of(federation, protocol, &all, point) {
             Clients::Split(parts) => {
-                parts.iter().map(|clients| Field::new(clients, &cohorts, protocol)).collect()
+                parts.iter().map(|clients| Field::new(clients, &cohorts)).collect()
             }
-            Clients::Whole(clients) => vec![Field::new(&clients, &cohorts, protocol)],
+            Clients::Whole(clients) => vec![Field::new(&clients, &cohorts)],
         }
     }
 
-    fn new<T: Block>(clients: &[Client<T>], cohorts: &Cohorts, protocol: &Protocol) -> Self {
+    fn new<T: Block>(clients: &[Client<T>], cohorts: &Cohorts) -> Self {
         let dim = clients[0].dim;
-        let (mut derivative, mut drift) = (DMatrix::zeros(dim, dim), DMatrix::zeros(dim, 1));
-        for (client, &g) in clients.iter().zip(&cohorts.expected) {
+        let zeros = || DMatrix::zeros(dim, dim);
+        let (mut derivative, mut own, mut drawn) = (zeros(), zeros(), zeros());
+        let mut drift = DMatrix::zeros(dim, 1);
+        let squares = cohorts.squares(cohorts.schemes[0]);
+        for ((client, &g), square) in clients.iter().zip(&cohorts.expected).zip(squares) {
             derivative += client.slope().matrix() * g;
+            own += client.noise.matrix() * square;
             drift -= client.damping.times(&client.pull).matrix() * g;
         }
-        let (own, drawn) = noises(cohorts, clients);
-        Field { derivative, noise: own + drawn * protocol.local_steps as f64, drift }
+        if let Some((draw, share)) = cohorts.schemes[0] {
+            let pull = |client: &Client<T>| {
+                let nothing = client.noise.emptied();
+                Affine { map: nothing.clone(), shift: client.pull.clone(), noise: nothing }
+            };
+            let pulls: Vec<Affine<T>> = clients.iter().map(pull).collect();
+            let (pairs, _) = cohorts.draws[draw].gather(&pulls);
+            drawn = T::source(&pairs, &clients[0].pull.emptied()).matrix() * share;
+        }
+        Field { derivative, own, drawn, drift }
     }
 
     /// The trace of Σ.
-    fn spread(&self, beta: f64) -> Option<f64> {
+    fn spread(&self, beta: f64, local_steps: f64) -> Option<f64> {
         let dim = self.drift.nrows();
         let identity = DMatrix::identity(dim, dim);
         let shifted = &self.derivative * beta - &identity * 0.5;
-        let source = &self.noise * (beta * beta);
-        if dim == 1 {
-            return Some(source[0] / (2.0 * shifted[0]));
-        }
         // vec(XΣ + ΣXᵀ) = (I ⊗ X + X ⊗ I) vec Σ.
         let system = identity.kronecker(&shifted) + shifted.kronecker(&identity);
-        let solved = system.lu().solve(&DVector::from_column_slice(source.as_slice()))?;
-        Some(DMatrix::from_column_slice(dim, dim, solved.as_slice()).trace())
+        let noise = (&self.own + &self.drawn * local_steps) * (beta * beta);
+        let source = DVector::from_column_slice(noise.as_slice());
+        Some(system.lu().solve(&source)?.reshape_generic(Dyn(dim), Dyn(dim)).trace())
     }
 
-    /// lim (t + γ) E(x), `local` being (E − 1)/2.
-    fn mean(&self, beta: f64, local: f64) -> Option<Vec<f64>> {
+    /// lim (t + γ) E(x).
+    fn mean(&self, beta: f64, local_steps: f64) -> Option<Vec<f64>> {
         let dim = self.drift.nrows();
         let system = &self.derivative * beta - DMatrix::identity(dim, dim);
-        let solved = system.lu().solve(&(&self.drift * (beta * beta * local)))?;
-        Some(solved.as_slice().to_vec())
+        let source = &self.drift * (beta * beta * (local_steps - 1.0) / 2.0);
+        Some(system.lu().solve(&source)?.as_slice().to_vec())
     }
-}
-
-/// Q and R of gradients, as the coefficients of a cohort see them.
-pub(crate) fn noises<T: Block>(
-    cohorts: &Cohorts,
-    clients: &[Client<T>],
-) -> (DMatrix<f64>, DMatrix<f64>) {
-    let dim = clients[0].dim;
-    let gradient = |client: &Client<T>| {
-        let (shift, noise) = (client.pull.matrix(), client.noise.matrix());
-        Affine { map: DMatrix::zeros(dim, dim), shift, noise }
-    };
-    let gradients: Vec<Affine<DMatrix<f64>>> = clients.iter().map(gradient).collect();
-    let squares = cohorts.squares(cohorts.schemes[0]);
-    let own = gradients.iter().zip(squares).map(|(gradient, square)| &gradient.noise * square);
-    let drawn = cohorts.schemes[0].map(|(draw, share)| {
-        let (drawn, _) = cohorts.draws[draw].gather(&gradients);
-        DMatrix::source(&drawn, &DMatrix::zeros(dim, 1)) * share
-    });
-    (own.sum(), drawn.unwrap_or_else(|| DMatrix::zeros(dim, dim)))
 }

@@ -17,12 +17,15 @@ mod setting;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, StepSize};
 
-use crate::alternative::{self, Alternative};
+use crate::alternative::{Alternative, trajectory};
 use crate::constants::{Constants, How};
 pub(crate) use setting::Setting;
 
 /// A number, or why it does not exist.
 pub type Value = Result<f64, Undefined>;
+
+/// Two numbers, or why they do not exist.
+pub type Pair = Result<(f64, f64), Undefined>;
 
 /// Why a constant of the theorems does not exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,27 +49,18 @@ pub enum Undefined {
         /// μ/L.
         threshold: f64,
     },
-    /// μ̃ is not positive.
-    NotConvex {
-        /// μ̃.
-        mu_tilde: f64,
-    },
+    /// μ̃, which is this, is not positive.
+    NotConvex(f64),
     /// The run starts at the stable point, and c4 divides by Δ₀ = 0.
     AtStablePoint,
     /// Without noise and heterogeneity there is no cap on the first step.
     NoCap,
     /// The theorems are about step sizes β/(t + γ).
     ConstantStep,
-    /// β is not above 1/μ̃.
-    SmallBeta {
-        /// 1/μ̃.
-        least: f64,
-    },
-    /// β is not above what the alternative theorem needs.
-    SmallBetaOfAlternative {
-        /// What it needs.
-        least: f64,
-    },
+    /// β is not above 1/μ̃, which is this.
+    SmallBeta(f64),
+    /// β is not above this, which the alternative theorem needs.
+    SmallBetaOfAlternative(f64),
     /// γ is below E.
     SmallGamma,
     /// The first step is longer than the proof allows.
@@ -122,10 +116,8 @@ pub enum Version {
 pub struct Bound {
     /// μ̃.
     pub mu_tilde: Value,
-    /// c1 to c6.
-    pub c: [Value; 6],
-    /// c7 to c9, of the alternative theorems.
-    pub alternative_c: [Value; 3],
+    /// c1 to c9, the last three of the alternative theorems.
+    pub c: [Value; 9],
     /// Printed: the cap η̂₀ (full participation) or η̃₀ on the first step. Corrected: the first step
     /// β/γ itself.
     pub eta0: Value,
@@ -141,25 +133,13 @@ pub struct Bound {
 
 impl Bound {
     /// Every constant under its key.
-    pub fn entries(&self) -> [(&'static str, Value); 15] {
-        let ([c1, c2, c3, c4, c5, c6], [c7, c8, c9]) = (self.c, self.alternative_c);
-        [
-            ("mu_tilde", self.mu_tilde),
-            ("c1", c1),
-            ("c2", c2),
-            ("c3", c3),
-            ("c4", c4),
-            ("c5", c5),
-            ("c6", c6),
-            ("c7", c7),
-            ("c8", c8),
-            ("c9", c9),
-            ("eta0", self.eta0),
-            ("B", self.b),
-            ("beta", self.beta),
-            ("gamma", self.gamma),
-            ("upsilon", self.upsilon),
-        ]
+    pub fn entries(&self) -> Vec<(&'static str, Value)> {
+        let keys = ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
+        let mut entries = vec![("mu_tilde", self.mu_tilde)];
+        entries.extend(keys.into_iter().zip(self.c));
+        entries.extend([("eta0", self.eta0), ("B", self.b), ("beta", self.beta)]);
+        entries.extend([("gamma", self.gamma), ("upsilon", self.upsilon)]);
+        entries
     }
 
     /// The bound on E|θ^t − θ^PS|² under the theorem's step size.
@@ -204,41 +184,24 @@ impl Bounds {
         delta: Option<f64>,
         rounds: u64,
     ) -> Self {
-        let setting = Setting::new(federation, protocol, constants);
-        let delta = setting.delta(delta);
-        let mut printed = setting.printed(delta);
-        let mut corrected = setting.corrected(delta);
-        let own_step = setting.own_step(&corrected, delta);
-        let alternative = alternative::of(
-            federation,
-            protocol,
-            start,
-            stable_point,
-            rounds,
-            &setting,
-            (&printed, &corrected),
-        );
-        printed.alternative_c = alternative.c(&setting, Version::Printed);
-        corrected.alternative_c = alternative.c(&setting, Version::Corrected);
+        let setting = |version| Setting::new(federation, protocol, constants, version);
+        let (as_printed, as_corrected) = (setting(Version::Printed), setting(Version::Corrected));
+        let delta = as_corrected.delta(delta);
+        let (mut printed, mut corrected) = (as_printed.bound(delta), as_corrected.bound(delta));
+        let own_step = as_corrected.own_step(protocol, &corrected);
+        let step = as_corrected.free_step(protocol, &corrected);
+        let path = step.and_then(|(beta, gamma)| {
+            let step_size = StepSize::Decaying { beta, gamma };
+            let protocol = Protocol { step_size, ..*protocol };
+            trajectory(federation, &protocol, start, stable_point, rounds)
+        });
+        let alternative = Alternative {
+            step,
+            gradient_bound: path.map(|(gradient, _)| gradient.sqrt()),
+            printed: as_printed.alternative(&mut printed, step, path),
+            corrected: as_corrected.alternative(&mut corrected, step, path),
+        };
         Bounds { delta: delta.ok(), printed, corrected, alternative, own_step }
-    }
-}
-
-impl Bound {
-    /// Says so where a number is too large to be one.
-    fn finite(mut self) -> Self {
-        let values = self.c.iter_mut().chain([
-            &mut self.mu_tilde,
-            &mut self.eta0,
-            &mut self.b,
-            &mut self.beta,
-            &mut self.gamma,
-            &mut self.upsilon,
-        ]);
-        for value in values {
-            *value = value.and_then(finite);
-        }
-        self
     }
 }
 
@@ -249,6 +212,3 @@ pub(crate) fn finite(number: f64) -> Value {
         false => Err(Undefined::TooLarge),
     }
 }
-
-/// c7 to c9 before the trajectory is known that they depend on.
-const UNKNOWN: [Value; 3] = [Err(Undefined::NotExact); 3];

@@ -12,7 +12,6 @@
 mod approximation;
 mod assumptions;
 mod clients;
-mod confidence;
 mod elsewhere;
 mod local;
 mod mean_path;
@@ -22,27 +21,22 @@ mod verdict;
 mod why;
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, StepSize};
+use fedback_core::protocol::Protocol;
 
 pub use approximation::{Approximation, Inapplicable};
 pub use assumptions::Assumptions;
 pub use clients::{ClientPart, Clients, Tips, Without};
-pub use confidence::{Confidence, confidence};
 pub use local::{Bias, LocalTruth};
-pub use outlook::Outlook;
+pub use outlook::{Case, Outlook};
 pub use small_steps::SmallSteps;
-pub use verdict::{Judgement, Verdict};
+pub use verdict::{Confidence, Judgement, Verdict};
 pub use why::{Answer, Why};
 
 use crate::cohort::Arrived;
 use crate::constants::Constants;
 use crate::degeneracy::{self, Degeneracy};
 use crate::optimal::{OptimalPoint, optimal_point};
-use crate::stable::{StableReport, stable_points};
-use outlook::Case;
-
-/// Numbers that following a path may touch.
-const EFFORT: f64 = 3e7;
+use crate::stable::{StablePoint, StableReport, stable_points};
 
 /// All that is certified of one problem under one protocol.
 #[derive(Clone, Debug)]
@@ -82,9 +76,10 @@ impl Certificate {
         stage("looking for stable points");
         let mut stable = stable_points(federation, start);
         stage("judging");
-        let judgement = judge(federation, protocol, arrived, start, &stable);
+        let judgement = Case::new(federation, arrived, start, &stable).judge(protocol);
         // The run is about the point that its path leads to.
-        let target = judgement.own_steps.point.or(judgement.small_steps.point).unwrap_or(0);
+        let small = &judgement.small_steps;
+        let target = judgement.own_steps.point.or(small.point).unwrap_or(0);
         if target > 0 {
             stable.points.swap(0, target);
         }
@@ -93,18 +88,13 @@ impl Certificate {
         starts.push(start);
         let optimal = optimal_point(federation, &starts);
         stage("linearising rounds");
-        let small = &judgement.small_steps;
-        let points = stable
-            .points
-            .iter()
-            .enumerate()
-            .map(|(index, point)| {
-                let known = (index == 0 && small.point == Some(target))
-                    .then_some((small.largest_in_mean, small.largest));
-                let truth = LocalTruth::of(federation, protocol, arrived, point, rounds, known);
-                LocalTruth { price: price(truth.risk, optimal.as_ref()), ..truth }
-            })
-            .collect();
+        let case = Case::new(federation, arrived, start, &stable);
+        let truth = |(index, point): (usize, &StablePoint)| {
+            let known = (index == 0 && small.point == Some(target))
+                .then_some((small.largest_in_mean, small.largest));
+            LocalTruth::of(&case, protocol, point, optimal.as_ref(), rounds, known)
+        };
+        let points = stable.points.iter().enumerate().map(truth).collect();
         let first = stable.points.first();
         let theta = first.map(|point| point.theta.as_slice());
         let optimum = optimal.as_ref().map(|point| point.theta.as_slice());
@@ -131,18 +121,6 @@ impl Certificate {
         self.points.first()
     }
 
-    /// The radius of repeated minimisation, where it can be told.
-    pub fn minimisation_radius(&self) -> Option<f64> {
-        let everywhere = self.stable.everywhere.and_then(|(radius, _)| radius);
-        self.stable.points.first().map_or(everywhere, |point| point.minimisation_radius)
-    }
-
-    /// The margin of small steps, where it can be told.
-    pub fn gradient_margin(&self) -> Option<f64> {
-        let everywhere = self.stable.everywhere.and_then(|(_, margin)| margin);
-        self.stable.points.first().map_or(everywhere, |point| point.gradient_margin)
-    }
-
     /// μ/L, which the paper wants ε̄ below; none where a term does not exist.
     pub fn threshold(&self) -> Option<f64> {
         Some(self.constants.mu.value? / self.constants.smoothness.value?)
@@ -152,41 +130,4 @@ impl Certificate {
     pub fn condition(&self) -> Option<bool> {
         Some(self.constants.average_sensitivity.value? < self.threshold()?)
     }
-
-    /// Whether nothing here is performative: the reaction is absorbed, or stable, optimal and static
-    /// point are one to a hundredth.
-    pub fn is_degenerate(&self) -> bool {
-        self.degeneracy.is_degenerate()
-    }
-}
-
-/// The verdict on a problem, without the rest of a certificate.
-pub fn judge(
-    federation: &Federation,
-    protocol: &Protocol,
-    arrived: Option<&Arrived>,
-    start: &[f64],
-    stable: &StableReport,
-) -> Judgement {
-    let case = Case { federation, start, points: &stable.points, arrived, effort: EFFORT };
-    verdict::judge(&case, protocol, stable)
-}
-
-/// What the protocol does at other step sizes than its own.
-pub fn outlook_at(
-    federation: &Federation,
-    protocol: &Protocol,
-    arrived: Option<&Arrived>,
-    start: &[f64],
-    stable: &StableReport,
-    step_size: StepSize,
-) -> Outlook {
-    let case = Case { federation, start, points: &stable.points, arrived, effort: EFFORT };
-    outlook::outlook(&case, &Protocol { step_size, ..*protocol })
-}
-
-/// f(θ^PS) − f(θ^PO); less than rounding is nothing.
-fn price(risk: f64, optimal: Option<&OptimalPoint>) -> Option<f64> {
-    let price = risk - optimal?.risk;
-    Some(if price.abs() > 1e-13 * risk.abs() { price } else { 0.0 })
 }

@@ -7,11 +7,13 @@
 //! Linear models on a table meet the assumptions on no unbounded set; what is said of them is
 //! measured at the stable point and called estimated.
 
-use fedback_core::base::{Base, Table};
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
+use fedback_core::loss::Loss;
 use fedback_core::protocol::Protocol;
 use nalgebra::{DMatrix, DVector};
+
+use crate::round::rows;
 
 /// Where the value of a constant came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,22 +99,13 @@ impl Constant {
 
     /// Where its value came from.
     pub fn origin(&self) -> Origin {
-        match self.how {
-            How::Given => Origin::Given,
-            How::FlattestHessian | How::SteepestRow | How::BatchNoise | How::LargestGradient => {
-                Origin::Estimated
-            }
-            How::NoStablePoint
-            | How::StartToStable
-            | How::IdentityHessian
-            | How::IdentityGradient
-            | How::Observations
-            | How::AverageSensitivity
-            | How::LargestSensitivity
-            | How::OneDimension
-            | How::SingularValue
-            | How::UpperBound
-            | How::SingularHessian => Origin::Derived,
+        use How::{BatchNoise, FlattestHessian, LargestGradient, SteepestRow};
+        if self.how == How::Given {
+            Origin::Given
+        } else if [FlattestHessian, SteepestRow, BatchNoise, LargestGradient].contains(&self.how) {
+            Origin::Estimated
+        } else {
+            Origin::Derived
         }
     }
 }
@@ -146,36 +139,27 @@ impl Constants {
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Self {
-        let clients = 0..federation.clients();
-        let sensitivities: Vec<f64> =
-            clients.map(|i| federation.population(i).sensitivity()).collect();
-        let counted = || federation.weights().iter().zip(&sensitivities).filter(|(p, _)| **p > 0.0);
-        let average = counted().map(|(p, e)| p * e).sum();
-        let largest = counted().map(|(_, e)| *e).fold(0.0, f64::max);
-        let delta_0 = match stable_point {
-            None => Constant::none(How::NoStablePoint),
-            Some(point) => {
-                let apart = start.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum();
-                Constant::new(apart, How::StartToStable)
-            }
-        };
+        let sensitivity = |i: usize| federation.population(i).sensitivity();
+        let sensitivities: Vec<f64> = (0..federation.clients()).map(sensitivity).collect();
+        let weighted = |i: usize| federation.weights()[i] * sensitivities[i];
+        let average = federation.counting().map(weighted).sum();
+        let largest = federation.counting().map(|i| sensitivities[i]).fold(0.0, f64::max);
+        let missing = Constant::none(How::NoStablePoint);
+        let delta_0 = stable_point.map_or(missing, |point| {
+            let apart = start.iter().zip(point).map(|(a, b)| (a - b) * (a - b)).sum();
+            Constant::new(apart, How::StartToStable)
+        });
         let batch = protocol.batch.size();
         let [mu, smoothness, sigma, varsigma] = match (federation.loss(), federation.base()) {
-            (Loss::Squared { .. }, Base::Table(table)) => {
-                Rows { federation, table, loss: Squared, batch }.estimate(stable_point)
-            }
-            (Loss::Logistic { .. }, Base::Table(table)) => {
-                Rows { federation, table, loss: Logistic, batch }.estimate(stable_point)
+            (Loss::Squared { .. } | Loss::Logistic { .. }, Base::Table(_)) => {
+                stable_point.map_or([missing; 4], |point| of_rows(federation, batch, point))
             }
             (Loss::Mean, Base::Table(_))
             | (Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }, Base::Gaussian(_)) => [
                 Constant::new(1.0, How::IdentityHessian),
                 Constant::new(1.0, How::IdentityGradient),
                 Constant::new((largest_noise(federation) / batch).sqrt(), How::Observations),
-                stable_point.map_or_else(
-                    || Constant::none(How::NoStablePoint),
-                    |point| heterogeneity(federation, point),
-                ),
+                stable_point.map_or(missing, |point| heterogeneity(federation, point)),
             ],
         };
         Constants {
@@ -191,18 +175,10 @@ impl Constants {
     }
 }
 
-/// The clients that count.
-fn relevant(federation: &Federation) -> impl Iterator<Item = usize> + Clone {
-    (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0)
-}
-
 /// The largest trace of the covariance of a client's observations.
 fn largest_noise(federation: &Federation) -> f64 {
     let trace = |i: usize| federation.population(i).base_variance().iter().sum::<f64>();
-    match &federation.base() {
-        Base::Gaussian(base) => base.dim as f64 * base.noise * base.noise,
-        Base::Table(_) => relevant(federation).map(trace).fold(0.0, f64::max),
-    }
+    federation.counting().map(trace).fold(0.0, f64::max)
 }
 
 /// Up to here a singular value decomposition for every client is cheap.
@@ -211,43 +187,31 @@ const MOST_EXACT: usize = 32;
 /// The smallest ς of A5 for the loss `mean`.
 fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
     let dim = federation.dim();
-    let response = &federation.response();
+    let response = federation.response();
     let diagonal = response.is_diagonal();
-    let entry = |i: usize, j: usize| response.diagonal(i, j);
-    let average: Vec<f64> = (0..dim)
-        .map(|j| relevant(federation).map(|i| federation.weights()[i] * entry(i, j)).sum())
-        .collect();
-    let mean_matrix = (!diagonal).then(|| {
-        relevant(federation)
-            .map(|i| response.matrix(i, dim) * federation.weights()[i])
-            .fold(DMatrix::zeros(dim, dim), |sum, matrix| sum + matrix)
-    });
+    // M_i, or its diagonal where there is nothing else.
+    let map = |i: usize| match diagonal {
+        true => DMatrix::from_fn(dim, 1, |j, _| response.diagonal(i, j)),
+        false => response.matrix(i, dim),
+    };
+    let mean: DMatrix<f64> = federation.counting().map(|i| map(i) * federation.weights()[i]).sum();
     let mut exact = true;
     let mut moved = vec![0.0; dim];
     let mut largest: f64 = 0.0;
-    for i in relevant(federation) {
+    for i in federation.counting() {
         response.apply(i, point, &mut moved);
-        let mean = federation.population(i).base_mean();
-        let drive: Vec<f64> = (0..dim).map(|j| mean[j] + moved[j] - point[j]).collect();
-        let far: f64 = drive.iter().map(|r| r * r).sum();
-        let apart = |j: usize| entry(i, j) - average[j];
-        let alike = diagonal && (1..dim).all(|j| apart(j) == apart(0));
-        let square = if alike {
-            apart(0) * apart(0) + far
-        } else if dim > MOST_EXACT {
-            exact = false;
-            let own = match &mean_matrix {
-                None => (0..dim).map(|j| apart(j) * apart(j)).fold(0.0, f64::max),
-                Some(mean) => (response.matrix(i, dim) - mean).norm_squared(),
-            };
-            own + far
+        let base = federation.population(i).base_mean();
+        let drive = DVector::from_fn(dim, |j, _| base[j] + moved[j] - point[j]);
+        let apart = map(i) - &mean;
+        let alike = diagonal && apart.iter().all(|entry| *entry == apart[0]);
+        let square = if alike || dim > MOST_EXACT {
+            exact &= alike;
+            let own = if diagonal { apart.amax().powi(2) } else { apart.norm_squared() };
+            own + drive.norm_squared()
         } else {
-            let own = match &mean_matrix {
-                None => DMatrix::from_fn(dim, dim, |j, k| if j == k { apart(j) } else { 0.0 }),
-                Some(mean) => response.matrix(i, dim) - mean,
-            };
+            let own = if diagonal { DMatrix::from_diagonal(&apart.column(0)) } else { apart };
             let mut wide = own.resize_horizontally(dim + 1, 0.0);
-            wide.set_column(dim, &DVector::from_vec(drive));
+            wide.set_column(dim, &drive);
             match wide.iter().all(|entry| entry.is_finite()) {
                 true => wide.singular_values().max().powi(2),
                 false => f64::INFINITY,
@@ -263,63 +227,35 @@ fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
     Constant::new(largest.sqrt(), how)
 }
 
-/// A linear model on the rows of a table.
-struct Rows<'a, L> {
-    federation: &'a Federation,
-    table: &'a Table,
-    loss: L,
-    batch: f64,
-}
-
-impl<L: MarginLoss> Rows<'_, L> {
-    /// μ, L, σ and ς.
-    fn estimate(&self, stable_point: Option<&[f64]>) -> [Constant; 4] {
-        let Some(point) = stable_point else {
-            return std::array::from_fn(|_| Constant::none(How::NoStablePoint));
-        };
-        let theta = DVector::from_column_slice(point);
-        let (mut steepest, mut noise, mut heterogeneity) = (0.0f64, 0.0f64, 0.0f64);
-        for i in relevant(self.federation) {
-            let own = self.federation.population(i).expand(point, point);
-            heterogeneity = heterogeneity.max(own.gradient.norm());
-            let (smoothness, spread) = self.client(i, &theta, &own.gradient);
-            steepest = steepest.max(smoothness);
-            noise = noise.max(spread / self.batch);
-        }
-        let field = self.federation.mean_field(point, point);
-        let flattest = field.curvature.symmetric_eigenvalues().min();
-        let mu = match flattest > 0.0 {
-            true => Constant::new(flattest, How::FlattestHessian),
-            false => Constant::none(How::SingularHessian),
-        };
-        [
-            mu,
-            Constant::new(steepest, How::SteepestRow),
-            Constant::new(noise.sqrt(), How::BatchNoise),
-            Constant::new(heterogeneity, How::LargestGradient),
-        ]
-    }
-
-    /// The largest derivative of a row's gradient, and the total variance of the gradient.
-    fn client(&self, client: usize, theta: &DVector<f64>, mean: &DVector<f64>) -> (f64, f64) {
-        let ridge = self.federation.ridge();
-        let mut shift = vec![0.0; theta.len()];
-        self.federation.response().apply(client, theta.as_slice(), &mut shift);
-        let shift = DVector::from_vec(shift);
-        let penalty = ridge.component_mul(theta);
-        let (mut steepest, mut spread, mut count) = (0.0f64, 0.0, 0.0);
-        for (row, label) in self.table.rows_of(client) {
-            let x = DVector::from_column_slice(row) + &shift;
-            let margin = x.dot(theta);
-            let (slope, curvature) =
-                (self.loss.slope(margin, label), self.loss.curvature(margin, label));
-            spread += (&x * slope + &penalty - mean).norm_squared();
+/// μ, L, σ and ς of a linear model on the rows of a table.
+fn of_rows(federation: &Federation, batch: f64, point: &[f64]) -> [Constant; 4] {
+    let theta = DVector::from_column_slice(point);
+    let ridge = federation.ridge();
+    let penalty = ridge.component_mul(&theta);
+    let (mut steepest, mut noise, mut heterogeneity) = (0.0f64, 0.0f64, 0.0f64);
+    for i in federation.counting() {
+        let mean = federation.population(i).expand(point, point).gradient;
+        heterogeneity = heterogeneity.max(mean.norm());
+        let (mut spread, mut count) = (0.0, 0.0);
+        for (x, slope, curvature) in rows(federation, i, &theta).into_iter().flatten() {
+            spread += (&x * slope + &penalty - &mean).norm_squared();
             count += 1.0;
             // ∂∇ℓ/∂θ = ℓ″ x xᵀ + ridge and ∂∇ℓ/∂x = ℓ′ I + ℓ″ x θᵀ, by the triangle inequality.
             let in_theta = curvature * x.norm_squared() + ridge.max();
             let in_row = slope.abs() + curvature * x.norm() * theta.norm();
             steepest = steepest.max(in_theta).max(in_row);
         }
-        (steepest, spread / count)
+        noise = noise.max(spread / count / batch);
     }
+    let flattest = federation.mean_field(point, point).curvature.symmetric_eigenvalues().min();
+    let mu = match flattest > 0.0 {
+        true => Constant::new(flattest, How::FlattestHessian),
+        false => Constant::none(How::SingularHessian),
+    };
+    [
+        mu,
+        Constant::new(steepest, How::SteepestRow),
+        Constant::new(noise.sqrt(), How::BatchNoise),
+        Constant::new(heterogeneity, How::LargestGradient),
+    ]
 }

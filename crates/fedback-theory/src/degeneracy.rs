@@ -13,7 +13,7 @@ use fedback_core::loss::Loss;
 use nalgebra::DVector;
 
 use crate::optimal::optimal_point;
-use crate::stable::{minimiser, stable_point};
+use crate::stable::{distance, minimiser, norm, stable_point};
 
 /// What ignoring the reaction costs.
 #[derive(Clone, Copy, Debug)]
@@ -77,17 +77,13 @@ pub fn of_points(
         stable_minus_static: apart(fixed, federation.dim()),
         stable_minus_static_features: apart(fixed, features),
         stable_minus_optimal: apart(optimal, federation.dim()),
-        size: stable.map_or(0.0, |theta| distance(theta, &vec![0.0; theta.len()])),
+        size: stable.map_or(0.0, norm),
     }
 }
 
 /// Whether some client's data react.
 fn reacts(federation: &Federation) -> bool {
-    let dim = federation.dim();
-    let counts = |client: &usize| federation.weights()[*client] > 0.0;
-    (0..federation.clients())
-        .filter(counts)
-        .any(|c| federation.response().sensitivity(c, dim) > 0.0)
+    federation.counting().any(|client| federation.population(client).sensitivity() > 0.0)
 }
 
 /// Whether all clients that count share one M, the score is linear and an intercept is free.
@@ -96,14 +92,8 @@ fn is_absorbed(federation: &Federation) -> bool {
     if !linear || !federation.has_intercept() || !reacts(federation) {
         return false;
     }
-    let dim = federation.dim();
-    let mut counting = (0..federation.clients()).filter(|&c| federation.weights()[c] > 0.0);
-    let Some(first) = counting.next() else { return false };
-    let common = federation.response().matrix(first, dim);
+    let mut matrices = federation.counting().map(|i| federation.population(i).shift_matrix());
+    let Some(common) = matrices.next() else { return false };
     let negligible = 1e-12 * common.amax();
-    counting.all(|c| (federation.response().matrix(c, dim) - &common).amax() <= negligible)
-}
-
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+    matrices.all(|matrix| (matrix - &common).amax() <= negligible)
 }

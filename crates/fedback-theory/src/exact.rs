@@ -87,7 +87,11 @@ impl<'a> ExactCurve<'a> {
         }
         let weights: &[f64] = federation.weights();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
-        affordable(federation, protocol)?;
+        let width = round::width(federation, protocol);
+        let entries = (federation.clients() * width) as f64 * width as f64;
+        if protocol.local.keeps() && (width > MOST_NUMBERS || entries > MOST_ENTRIES) {
+            return Err(NoMoments::TooLarge(width));
+        }
         let cohorts = Cohorts::of(weights, protocol, arrived);
         let system = System::new(federation, protocol, cohorts, &centre);
         let system = system.map_err(NoMoments::Algorithm)?;
@@ -116,9 +120,9 @@ impl<'a> ExactCurve<'a> {
     /// Closes one more round.
     pub fn advance(&mut self) {
         self.system.prepare(&self.sizes(), true);
-        self.consensus = self.system.consensus(self.weights, &self.mean, &self.spread);
+        self.consensus = self.system.consensus(self.weights, (&self.mean, &self.spread));
         let (mut mean, mut spread) = (self.mean.clone(), self.spread.clone());
-        self.system.spread(self.system.chance(), &self.mean, None, &self.spread, &mut spread);
+        self.system.spread(self.system.chance, (&self.mean, &self.spread), None, &mut spread);
         self.system.mean(&self.mean, &mut mean);
         (self.mean, self.spread) = (mean, spread);
         self.round.0 += 1;
@@ -126,33 +130,29 @@ impl<'a> ExactCurve<'a> {
 
     /// A bound on E|θ − θ^PS|² now and after every later round; none where none was found.
     pub fn ceiling(&mut self) -> Option<f64> {
-        let sizes = self.sizes();
         let decay = matches!(self.protocol.step_size, StepSize::Decaying { .. });
-        self.system.prepare(&sizes, true);
-        self.system.ceiling(self.system.chance(), &sizes, (&self.mean, &self.spread), decay)
+        self.system.prepare(&self.sizes(), true);
+        self.system.ceiling(self.system.chance, (&self.mean, &self.spread), decay)
     }
 
     /// Numbers that a round touches, roughly.
     pub fn work_of_round(&self) -> f64 {
-        let part = |width: f64| if width > 1.0 { 20.0 + 6.0 * width.powi(3) } else { 1.0 };
-        let each: f64 = self.system.parts.iter().map(|p| part(p.width() as f64)).sum();
-        each * self.weights.len() as f64 * self.protocol.local_steps as f64
+        self.system.work(&self.sizes())
     }
 
     /// Closes one more round of P-FedAvg and returns the largest E|∇ℓ|² that a client met in it.
     pub fn advance_watching_gradients(&mut self) -> f64 {
-        let (clients, sizes) = (self.weights.len(), self.sizes());
-        let largest = self.system.largest_gradient(clients, &sizes, &self.mean, &self.spread);
+        let (mean, spread) = (self.mean.clone(), self.spread.clone());
         self.advance();
-        largest
+        self.system.largest_gradient((&mean, &spread))
     }
 
     /// The moments after the last closed round.
     pub fn moments(&self) -> Moments {
-        let mean = self.system.error_of(&self.mean);
         let covariance = self.system.covariance_of(&self.spread);
-        let distance = mean.iter().map(|u| u * u).sum::<f64>() + covariance.trace();
-        let theta: Vec<f64> = mean.iter().zip(&self.centre).map(|(u, c)| u + c).collect();
+        let distance = self.system.square_of(&self.mean) + covariance.trace();
+        let mean = self.system.error_of(&self.mean).zip(&self.centre);
+        let theta: Vec<f64> = mean.map(|(u, c)| u + c).collect();
         let spread = self.quadratic.cost_of_variance(|j, k| covariance[(j, k)]);
         Moments {
             round: self.round,
@@ -160,15 +160,5 @@ impl<'a> ExactCurve<'a> {
             risk: self.quadratic.at(&theta) + spread,
             consensus: self.consensus,
         }
-    }
-}
-
-/// Refuses states whose covariance would be too large.
-fn affordable(federation: &Federation, protocol: &Protocol) -> Result<(), NoMoments> {
-    let width = round::width(federation, protocol);
-    let entries = (federation.clients() * width) as f64 * width as f64;
-    match !protocol.local.keeps() || width <= MOST_NUMBERS && entries <= MOST_ENTRIES {
-        true => Ok(()),
-        false => Err(NoMoments::TooLarge(width)),
     }
 }

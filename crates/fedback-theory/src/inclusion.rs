@@ -22,8 +22,9 @@ mod quadrature;
 use fedback_core::arrivals::{Arrivals, Latency};
 use nalgebra::DMatrix;
 
-use clock::{Clock, Jumps, Smooth};
+use clock::{Clock, Jump};
 use count::Count;
+use quadrature::gauss_legendre;
 
 /// More multiplications than these take more than some seconds: about 2,200 clients.
 const MOST_WORK: f64 = 4e9;
@@ -31,6 +32,8 @@ const MOST_WORK: f64 = 4e9;
 const MOST_WORK_FOR_PAIRS: f64 = 1e9;
 /// How many panels, halves and nodes a smooth integral takes, roughly.
 const EVALUATIONS: f64 = 400.0;
+/// Up to this many clients that jump together a rule is exact.
+const TOGETHER: usize = 48;
 
 /// Why there are no inclusion probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,40 +56,36 @@ pub fn inclusion(arrivals: &Arrivals, cohort: usize) -> Result<Vec<f64>, NoInclu
         return Ok(vec![cohort.min(clients) as f64 / clients as f64; clients]);
     }
     affordable(arrivals, false)?;
-    let mut sum = vec![0.0; clients];
     // Before the K-th arrival is possible everybody who arrives is in.
-    let early = |arrived: &[f64], sum: &mut [f64]| sum.copy_from_slice(arrived);
+    let early = |arrived: &[f64]| arrived.to_vec();
     let at = |now: &Clock, weight: f64, sum: &mut [f64]| {
-        let count = Count::of(&now.arrived);
-        for &client in &now.moving {
+        let count = now.count();
+        for client in now.moving() {
             let others = count.at_most_without(now.arrived[client], cohort - 1);
             sum[client] += weight * now.rate[client] * others;
         }
     };
     let total = |count: &Count| count.expected(|arrived| arrived.min(cohort) as f64);
-    integrate(arrivals, cohort, &mut sum, early, at, total)?;
-    Ok(sum.into_iter().map(|probability| probability.clamp(0.0, 1.0)).collect())
+    integrate(arrivals, cohort, early, at, total)
 }
 
 /// π_ij of every pair of clients for a cohort of K, with π_i on the diagonal.
 pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, NoInclusion> {
     let clients = arrivals.latency.clients();
     let single = inclusion(arrivals, cohort)?;
-    let mut sum = vec![0.0; clients * clients];
+    let mut matrix = DMatrix::zeros(clients, clients);
     if arrivals.is_uniform() {
         let (n, k) = (clients as f64, cohort as f64);
-        sum.fill(k * (k - 1.0) / (n * (n - 1.0)).max(1.0));
+        matrix.fill((k * (k - 1.0) / (n * (n - 1.0)).max(1.0)).min(1.0));
     } else if cohort > 1 {
         affordable(arrivals, true)?;
-        let early = |arrived: &[f64], sum: &mut [f64]| {
-            for (place, sum) in sum.iter_mut().enumerate() {
-                let (one, other) = (place / clients, place % clients);
-                *sum = if one == other { 0.0 } else { arrived[one] * arrived[other] };
-            }
+        let early = |arrived: &[f64]| {
+            let both = |i: usize, j: usize| if i == j { 0.0 } else { arrived[i] * arrived[j] };
+            (0..clients * clients).map(|place| both(place / clients, place % clients)).collect()
         };
         let at = |now: &Clock, weight: f64, sum: &mut [f64]| {
-            let count = Count::of(&now.arrived);
-            for &late in &now.moving {
+            let count = now.count();
+            for late in now.moving() {
                 let others = count.without(now.arrived[late]);
                 for soon in (0..clients).filter(|soon| *soon != late && now.arrived[*soon] > 0.0) {
                     let q = now.arrived[soon];
@@ -102,10 +101,8 @@ pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, NoInclu
                 members * (members - 1.0)
             })
         };
-        integrate(arrivals, cohort, &mut sum, early, at, total)?;
+        matrix.copy_from_slice(&integrate(arrivals, cohort, early, at, total)?);
     }
-    let sum = sum.into_iter().map(|probability| probability.clamp(0.0, 1.0)).collect();
-    let mut matrix = DMatrix::from_vec(clients, clients, sum);
     matrix.set_diagonal(&single.into());
     Ok(matrix)
 }
@@ -132,49 +129,42 @@ pub fn nobody(arrivals: &Arrivals) -> f64 {
 fn integrate(
     arrivals: &Arrivals,
     cohort: usize,
-    sum: &mut [f64],
-    early: impl Fn(&[f64], &mut [f64]),
+    early: impl Fn(&[f64]) -> Vec<f64>,
     at: impl Fn(&Clock, f64, &mut [f64]),
     total: impl Fn(&Count) -> f64,
-) -> Result<(), NoInclusion> {
-    let mut certain = true;
-    let mut now = Clock::new(arrivals.latency.clients());
-    if let Latency::Trace(trace) = &arrivals.latency.as_ref() {
-        let mut jumps = Jumps::new(trace, arrivals.deadline);
-        while jumps.next(&mut now) {
-            let before = now.arrived.clone();
-            let mut integrand = |part: f64, weight: f64, sum: &mut [f64]| {
-                for &client in &now.moving {
-                    now.arrived[client] = before[client] + part * now.rate[client];
-                }
-                at(&now, weight, sum);
+) -> Result<Vec<f64>, NoInclusion> {
+    let Arrivals { latency, deadline } = arrivals;
+    let (mut sum, mut certain);
+    if let Latency::Trace(trace) = latency.as_ref() {
+        let mut arrived = vec![0.0; trace.clients()];
+        (sum, certain) = (early(&arrived), true);
+        for jump in Jump::all(trace, *deadline) {
+            let integrand = |part: f64, weight: f64, sum: &mut [f64]| {
+                at(&jump.at(part, &arrived), weight, sum);
             };
-            match jumps.exact_rule() {
-                Some(nodes) => quadrature::rule(nodes, (0.0, 1.0), &mut integrand, sum),
-                None => certain &= quadrature::adaptive((0.0, 1.0), &mut integrand, None, sum),
+            if jump.clients() <= TOGETHER {
+                // A polynomial of a degree below the number of clients that jump together.
+                let nodes = gauss_legendre(jump.clients().div_ceil(2));
+                quadrature::rule(&nodes, (0.0, 1.0), &integrand, &mut sum);
+            } else {
+                certain &= quadrature::adaptive((0.0, 1.0), &integrand, None, &mut sum);
             }
+            jump.close(&mut arrived);
         }
-        return certain.then_some(()).ok_or(NoInclusion::TooSharp);
-    }
-    let smooth = Smooth::new(&arrivals.latency, arrivals.deadline, cohort);
-    smooth.set(smooth.low, &mut now);
-    early(&now.arrived, sum);
-    let before = total(&Count::of(&now.arrived));
-    certain &= quadrature::is_whole(sum.iter().sum(), before);
-    if smooth.low < smooth.high {
-        let mut integrand = |moment: f64, weight: f64, sum: &mut [f64]| {
-            smooth.set(moment, &mut now);
-            at(&now, weight, sum);
+    } else {
+        let ends = clock::ends(latency, *deadline, cohort);
+        let total = |moment: f64| total(&clock::smooth(latency, moment).count());
+        sum = early(&clock::smooth(latency, ends.0).arrived);
+        certain = quadrature::is_whole(sum.iter().sum(), 0.0, total(ends.0));
+        let integrand = |moment: f64, weight: f64, sum: &mut [f64]| {
+            at(&clock::smooth(latency, moment), weight, sum);
         };
-        let total = |moment: f64| {
-            let mut now = Clock::new(arrivals.latency.clients());
-            smooth.set(moment, &mut now);
-            total(&Count::of(&now.arrived))
-        };
-        let ends = (smooth.low, smooth.high);
-        certain &= quadrature::adaptive(ends, &mut integrand, Some(&total), sum);
+        if ends.0 < ends.1 {
+            certain &= quadrature::adaptive(ends, &integrand, Some(&total), &mut sum);
+        }
     }
-    certain.then_some(()).ok_or(NoInclusion::TooSharp)
+    sum.iter_mut().for_each(|probability| *probability = probability.clamp(0.0, 1.0));
+    certain.then_some(sum).ok_or(NoInclusion::TooSharp)
 }
 
 /// Refuses what would take minutes.
@@ -184,8 +174,11 @@ fn affordable(arrivals: &Arrivals, pairs: bool) -> Result<(), NoInclusion> {
     // Each evaluation counts all arrivals, and leaves everybody who moves out of the count.
     let (evaluations, moving, trace) = match arrivals.latency.as_ref() {
         Latency::Trace(trace) => {
-            let (evaluations, moving) = Jumps::cost(trace);
-            (evaluations, moving, true)
+            let records: usize = (0..clients).map(|client| trace.of(client).len()).sum();
+            let jumps = Jump::all(trace, None).len() as f64;
+            let moving = (records as f64 / jumps).min(n);
+            let each = if moving > TOGETHER as f64 { 100.0 } else { 0.5 * moving + 1.0 };
+            (jumps * each, moving, true)
         }
         Latency::Exponential { .. } | Latency::Lognormal { .. } => (EVALUATIONS, n, false),
     };

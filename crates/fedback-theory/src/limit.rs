@@ -17,8 +17,9 @@ use crate::round::{self, System};
 
 /// Multiplications that one radius may cost: a scan asks for a few hundred.
 const BUDGET: f64 = 4e6;
-/// The same where only a few radii are asked for.
-const LARGE_BUDGET: f64 = 4e8;
+/// The same where only a few radii are asked for: up to a hundred times as many clients are taken
+/// each for itself.
+pub(crate) const LARGE_BUDGET: f64 = 4e8;
 
 /// Tenths of a tiny step that are tried where it is not tiny enough.
 const TENTHS: usize = 8;
@@ -52,8 +53,6 @@ pub enum NoMap {
 pub struct RoundMap {
     system: System,
     local_steps: usize,
-    dim: usize,
-    sampled: bool,
     /// The step size that the system is prepared for, and its mean-square radius once that was asked for.
     prepared: Option<f64>,
     square: Option<Option<f64>>,
@@ -71,18 +70,8 @@ impl RoundMap {
         RoundMap::within(BUDGET, federation, protocol, arrived, theta)
     }
 
-    /// The same for a few radii rather than a scan: up to a hundred times as many clients are taken
-    /// each for itself.
-    pub fn thorough(
-        federation: &Federation,
-        protocol: &Protocol,
-        arrived: Option<&Arrived>,
-        theta: &[f64],
-    ) -> Result<Self, NoMap> {
-        RoundMap::within(LARGE_BUDGET, federation, protocol, arrived, theta)
-    }
-
-    fn within(
+    /// The same within a budget of multiplications that one radius may cost.
+    pub(crate) fn within(
         budget: f64,
         federation: &Federation,
         protocol: &Protocol,
@@ -100,33 +89,17 @@ impl RoundMap {
         if affordable == 0 || keeps && every > 1 {
             return Err(NoMap::TooLarge(width));
         }
-        let build = |cohorts: Cohorts, clients: &[usize]| {
-            System::of_clients(federation, protocol, cohorts, clients, theta)
-                .map_err(NoMap::Algorithm)
+        let system = if every == 1 {
+            System::new(federation, protocol, all, theta)
+        } else {
+            let chosen: Vec<usize> = federation.counting().step_by(every).collect();
+            let share: f64 = chosen.iter().map(|&i| weights[i]).sum();
+            let few = all.of_few(&chosen, weights.iter().sum::<f64>() / share);
+            let few = few.ok_or(NoMap::TooLarge(width))?;
+            System::of_clients(federation, protocol, few, &chosen, theta)
         };
-        let system = match every {
-            1 => build(all, &(0..federation.clients()).collect::<Vec<_>>())?,
-            _ => {
-                let relevant = (0..federation.clients()).filter(|&i| weights[i] > 0.0);
-                let chosen: Vec<usize> = relevant.step_by(every).collect();
-                let share: f64 = chosen.iter().map(|&i| weights[i]).sum();
-                let few = all.of_few(&chosen, weights.iter().sum::<f64>() / share);
-                build(few.ok_or(NoMap::TooLarge(width))?, &chosen)?
-            }
-        };
-        let local_steps = protocol.local_steps;
-        let (dim, sampled) = (theta.len(), every > 1);
-        Ok(RoundMap { system, local_steps, dim, sampled, prepared: None, square: None })
-    }
-
-    /// Whether some clients stand for others, so that radii are approximate.
-    pub fn is_sampled(&self) -> bool {
-        self.sampled
-    }
-
-    /// Whether the noise of batches grows with the error and is bounded rather than exact.
-    pub fn is_bounded(&self) -> bool {
-        self.system.parts.iter().any(|part| part.grows().1)
+        let system = system.map_err(NoMap::Algorithm)?;
+        Ok(RoundMap { system, local_steps: protocol.local_steps, prepared: None, square: None })
     }
 
     fn at(&mut self, size: f64) -> &System {
@@ -145,7 +118,7 @@ impl RoundMap {
     /// The spectral radius of the round on second moments at step size η: below one the squared error
     /// shrinks to a floor, and its square root by √radius a round at last.
     pub fn mean_square_radius(&mut self, size: f64) -> Option<f64> {
-        let chance = self.system.chance();
+        let chance = self.system.chance;
         self.at(size);
         if self.square.is_none() {
             self.square = Some(self.system.largest(|part| part.square_radius(chance)));
@@ -158,14 +131,9 @@ impl RoundMap {
         if self.mean_square_radius(size)? >= 1.0 {
             return None;
         }
-        let (mut bias, mut done) = (DVector::zeros(self.dim), 0);
-        let mut covariance = DMatrix::zeros(self.dim, self.dim);
-        for part in &self.system.parts {
-            let (rest, dim) = (part.rest(self.system.chance())?, part.dim());
-            bias.rows_mut(done, dim).copy_from(&rest.bias);
-            covariance.view_mut((done, done), (dim, dim)).copy_from(&rest.covariance);
-            done += dim;
-        }
+        let (mean, spread) = self.system.rest()?;
+        let bias = DVector::from_vec(self.system.error_of(&mean).collect());
+        let covariance = self.system.covariance_of(&spread);
         Some(Floor { bias, covariance })
     }
 
@@ -173,26 +141,28 @@ impl RoundMap {
     /// on a geometric scan, refined by bisection. None where even tiny steps do not shrink them, or
     /// no step within the scan fails to.
     pub fn largest_step(&mut self) -> Option<f64> {
-        self.first_crossing(1.05, RoundMap::radius)
+        self.first_crossing(1.05, |map, size| map.radius(size).is_some_and(|radius| radius < 1.0))
     }
 
     /// The same for squared errors. Where batches make the map itself random a radius is expensive and
     /// the scan is coarser.
     pub fn largest_step_in_mean_square(&mut self) -> Option<f64> {
-        let grows = self.system.parts.iter().any(|part| part.grows().0);
-        let large = self.system.parts.iter().any(|part| part.width() > 12);
-        let ratio = if grows || large { 1.25 } else { 1.05 };
-        self.first_crossing(ratio, RoundMap::mean_square_radius)
+        let costly = self.system.parts.iter().any(|part| part.grows() || part.width() > 12);
+        let ratio = if costly { 1.25 } else { 1.05 };
+        self.first_crossing(ratio, |map, size| {
+            let chance = map.system.chance;
+            map.at(size).parts.iter().all(|part| part.contracts(chance))
+        })
     }
 
     fn first_crossing(
         &mut self,
         ratio: f64,
-        radius: impl Fn(&mut Self, f64) -> Option<f64>,
+        shrinks: impl Fn(&mut Self, f64) -> bool,
     ) -> Option<f64> {
         let steepest = self.system.parts.iter().map(|part| part.steepest()).fold(0.0, f64::max);
         let local_steps = self.local_steps as f64;
-        let mut shrinks = |size: f64| radius(self, size).is_some_and(|radius| radius < 1.0);
+        let mut shrinks = |size: f64| shrinks(self, size);
         let tiny = 1e-4 / (steepest * local_steps);
         let mut below =
             (0..TENTHS).map(|k| tiny * libm::pow(0.1, k as f64)).find(|s| shrinks(*s))?;
@@ -220,10 +190,8 @@ pub(crate) fn observation_noise(federation: &Federation, theta: &[f64]) -> f64 {
     if let Base::Gaussian(base) = &federation.base() {
         return base.dim as f64 * base.noise * base.noise;
     }
-    let clients = (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0);
-    clients
-        .map(|i| {
-            federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
-        })
-        .sum()
+    let noise = |i: usize| {
+        federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
+    };
+    federation.counting().map(noise).sum()
 }

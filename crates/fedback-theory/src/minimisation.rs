@@ -11,6 +11,7 @@
 use fedback_core::federation::Federation;
 use nalgebra::{DMatrix, DVector};
 
+use crate::round::geometric;
 use crate::spectrum;
 use crate::stable::{StablePoint, minimiser};
 
@@ -82,29 +83,8 @@ impl Minimisation {
 
     /// From a start, by doing it.
     pub(crate) fn from_start(federation: &Federation, start: &[f64]) -> Self {
-        let mut path = vec![DVector::from_column_slice(start)];
-        let end = |theta: &DVector<f64>| Some(theta.as_slice().to_vec());
-        let mut by = f64::NAN;
-        for count in 1..=MOST {
-            let last = &path[count - 1];
-            let Some(next) = minimiser(federation, last.as_slice(), last) else {
-                return Minimisation { end: end(last), ..Minimisation::unknown(Why::NoMinimum) };
-            };
-            by = (&next - last).norm() / (1.0 + last.norm());
-            path.push(next);
-            let last = &path[count];
-            if by <= AT_REST {
-                return Minimisation { end: end(last), ..at_rest(federation, last) };
-            }
-            if count >= FIRST_LOOK
-                && count.is_power_of_two()
-                && let Some((there, found)) = attractor(federation, &path)
-            {
-                return Minimisation { end: end(&there), ..found };
-            }
-        }
-        let why = Why::Moves { minimisations: MOST, by };
-        Minimisation { end: path.last().and_then(end), ..Minimisation::unknown(why) }
+        let (end, found) = follow(federation, DVector::from_column_slice(start));
+        Minimisation { end: Some(end.as_slice().to_vec()), ..found }
     }
 
     /// The same where the stable points are known: what none of them attracts cannot settle.
@@ -116,6 +96,30 @@ impl Minimisation {
             false => self,
         }
     }
+}
+
+/// Repeats minimisation from a start: where that ends, and what it shows.
+fn follow(federation: &Federation, start: DVector<f64>) -> (DVector<f64>, Minimisation) {
+    let (mut path, mut by) = (vec![start], f64::NAN);
+    for count in 1..=MOST {
+        let last = &path[count - 1];
+        let Some(next) = minimiser(federation, last.as_slice(), last) else {
+            return (last.clone(), Minimisation::unknown(Why::NoMinimum));
+        };
+        by = (&next - last).norm() / (1.0 + last.norm());
+        if by <= AT_REST {
+            let found = at_rest(federation, &next);
+            return (next, found);
+        }
+        path.push(next);
+        if count >= FIRST_LOOK
+            && count.is_power_of_two()
+            && let Some(found) = attractor(federation, &path)
+        {
+            return found;
+        }
+    }
+    (path.swap_remove(MOST), Minimisation::unknown(Why::Moves { minimisations: MOST, by }))
 }
 
 /// What to make of a model that minimisation does not move.
@@ -153,7 +157,7 @@ fn attractor(
         return Some((end, found));
     }
     let (end, slope) = twice.fixed_point(last)?;
-    let apart = (once.after(&end)? - &end).norm() > AT_REST.sqrt() * (1.0 + end.norm());
+    let apart = (once.after(&end)?.0 - &end).norm() > AT_REST.sqrt() * (1.0 + end.norm());
     let cycle = Minimisation { settles: Some(false), why: Why::Cycle, end: None };
     (apart && twice.draws(path, &end, &slope)).then_some((end, cycle))
 }
@@ -165,9 +169,14 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    fn after(&self, theta: &DVector<f64>) -> Option<DVector<f64>> {
-        (0..self.period)
-            .try_fold(theta.clone(), |at, _| minimiser(self.federation, at.as_slice(), &at))
+    /// What the round makes of a model, and its derivative there.
+    fn after(&self, theta: &DVector<f64>) -> Option<(DVector<f64>, DMatrix<f64>)> {
+        let start = (theta.clone(), DMatrix::identity(theta.len(), theta.len()));
+        (0..self.period).try_fold(start, |(at, slope), _| {
+            let next = minimiser(self.federation, at.as_slice(), &at)?;
+            let slope = derivative(self.federation, &next, &at)? * slope;
+            Some((next, slope))
+        })
     }
 
     /// A point that the round does not move, by Newton's method, and the round's derivative there.
@@ -175,12 +184,7 @@ impl Round<'_> {
         let mut theta = start.clone();
         let identity = DMatrix::identity(theta.len(), theta.len());
         for _ in 0..NEWTON {
-            let (mut at, mut slope) = (theta.clone(), identity.clone());
-            for _ in 0..self.period {
-                let next = minimiser(self.federation, at.as_slice(), &at)?;
-                slope = derivative(self.federation, &next, &at)? * slope;
-                at = next;
-            }
+            let (at, slope) = self.after(&theta)?;
             let left = at - &theta;
             if left.norm() <= AT_REST * (1.0 + theta.norm()) {
                 return Some((theta, slope));
@@ -193,7 +197,9 @@ impl Round<'_> {
     /// Whether V falls along the path and between its last point and its end.
     fn draws(&self, path: &[DVector<f64>], end: &DVector<f64>, slope: &DMatrix<f64>) -> bool {
         let contracts = spectrum::radius(slope).is_some_and(|radius| radius < 1.0 - ROUNDING);
-        let Some(sum) = contracts.then(|| sum_of_squares(slope)).flatten() else { return false };
+        let identity = || DMatrix::identity(end.len(), end.len());
+        let sum = contracts.then(|| geometric(&slope.transpose(), identity())).flatten();
+        let Some(sum) = sum else { return false };
         let value = |x: &DVector<f64>| x.dot(&(&sum * x));
         let falls = |from: &DVector<f64>, to: &DVector<f64>| {
             let (from, to) = (from - end, to - end);
@@ -204,23 +210,8 @@ impl Round<'_> {
         let mut late = (last - moves..last).step_by(self.period);
         let mut between = (0..HALVINGS).map(|n| end + (&path[last] - end) * 0.5f64.powi(n));
         late.all(|k| falls(&path[k], &path[k + self.period]))
-            && between.all(|from| self.after(&from).is_some_and(|to| falls(&from, &to)))
+            && between.all(|from| self.after(&from).is_some_and(|(to, _)| falls(&from, &to)))
     }
-}
-
-/// Σ_k (A^k)ᵀ A^k for a radius below one, by doubling the number of terms.
-fn sum_of_squares(slope: &DMatrix<f64>) -> Option<DMatrix<f64>> {
-    let mut sum = DMatrix::identity(slope.nrows(), slope.nrows());
-    let mut power = slope.clone();
-    for _ in 0..64 {
-        let more = power.tr_mul(&sum) * &power;
-        if more.amax() <= f64::EPSILON * sum.amax() {
-            return Some(sum);
-        }
-        sum += more;
-        power = &power * &power;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -231,9 +222,9 @@ mod tests {
     fn the_sum_solves_its_equation() {
         // Far from normal: powers grow before they fall. S = I + AᵀSA.
         let slope = DMatrix::from_row_slice(2, 2, &[0.99, 50.0, 0.0, -0.7]);
-        let sum = sum_of_squares(&slope).unwrap();
+        let sum = geometric(&slope.transpose(), DMatrix::identity(2, 2)).unwrap();
         let again = DMatrix::identity(2, 2) + slope.transpose() * &sum * &slope;
         assert!((&sum - again).amax() < 1e-12 * sum.amax());
-        assert!(sum_of_squares(&(slope * 1.1)).is_none());
+        assert!(geometric(&(slope * 1.1), DMatrix::identity(2, 2)).is_none());
     }
 }

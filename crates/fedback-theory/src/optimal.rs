@@ -9,7 +9,8 @@ use fedback_core::federation::Federation;
 use fedback_core::risk::Quadratic;
 use nalgebra::DVector;
 
-use crate::newton::{self, Smooth};
+use crate::newton;
+use crate::stable::is_same;
 
 /// The best point found.
 #[derive(Clone, Debug)]
@@ -41,18 +42,10 @@ fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
     let mut minima: Vec<OptimalPoint> = Vec::new();
     let given = starts.iter().copied().map(DVector::from_column_slice);
     for start in given.chain(crate::starts::starts(federation)) {
-        let found = newton::minimise(&start, |at| {
-            let here = federation.performative(at);
-            Smooth { value: here.risk, gradient: here.gradient, hessian: here.hessian }
-        });
-        let Some(found) = found else { continue };
-        let theta = found.point.as_slice().to_vec();
-        let risk = federation.risk(&theta, &theta);
-        let known = minima.iter().any(|minimum| {
-            let apart = DVector::from_column_slice(&minimum.theta) - &found.point;
-            apart.norm() <= 1e-6 * (1.0 + found.point.norm())
-        });
-        if !known {
+        let found = newton::minimise(&start, |at| federation.performative(at));
+        let Some(theta) = found.map(|found| found.as_slice().to_vec()) else { continue };
+        if !minima.iter().any(|minimum| is_same(&minimum.theta, &theta)) {
+            let risk = federation.risk(&theta, &theta);
             minima.push(OptimalPoint { theta, risk, minima: 1 });
         }
     }

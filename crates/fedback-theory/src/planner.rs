@@ -20,7 +20,6 @@ mod latency;
 mod minimum;
 mod paths;
 mod rows;
-mod sample;
 mod schedule;
 mod search;
 mod sweep;
@@ -29,10 +28,10 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
 pub use guide::{noise_limited_local_steps, noise_limited_steps};
+pub use horizon::Reach;
 use horizon::{Aim, PRECISE, follow};
 pub use latency::Latency;
 use paths::Paths;
-use rows::Detail;
 pub use search::{Found, search};
 
 use crate::cohort;
@@ -104,16 +103,8 @@ pub struct Proposal {
     pub local_steps: usize,
     /// η_t.
     pub step_size: StepSize,
-    /// Rounds after which the target is met for good.
-    pub rounds: u64,
-    /// The same between rounds, where the logarithm of the error crosses the target's.
-    pub crossing: f64,
-    /// E|θ − θ^PS|² after them.
-    pub distance_sq: f64,
-    /// The largest E|θ − θ^PS|² foreseen then and later.
-    pub worst_after: f64,
-    /// Rounds that were looked ahead, until everything had settled.
-    pub watched: u64,
+    /// When the target is met for good.
+    pub reach: Reach,
     /// What the communication of one round costs.
     pub communication: f64,
 }
@@ -121,21 +112,16 @@ pub struct Proposal {
 impl Proposal {
     /// T.
     pub fn steps(&self) -> u64 {
-        self.rounds * self.local_steps as u64
+        self.reach.rounds * self.local_steps as u64
     }
 
     /// What all of it costs.
     pub fn total(&self) -> f64 {
-        self.rounds as f64 * (self.local_steps as f64 + self.communication)
+        self.reach.rounds as f64 * (self.local_steps as f64 + self.communication)
     }
 }
 
 impl Task<'_> {
-    /// θ⁰ − θ^PS.
-    fn error(&self) -> Vec<f64> {
-        self.start.iter().zip(self.stable_point).map(|(start, stable)| start - stable).collect()
-    }
-
     /// Whether rounds are those of numbers, so that they are cheap.
     fn is_simple(&self) -> bool {
         let plain = self.protocol.server.vectors() == 0 && !self.protocol.local.keeps();
@@ -156,43 +142,30 @@ impl Task<'_> {
     fn under(&self, scheme: Scheme) -> Protocol {
         Protocol { scheme, scale_objectives: self.scales(scheme), ..*self.protocol }
     }
-}
 
-/// The first rounds of the task's own protocol, each worked out by itself.
-const OWN_ROUNDS: u64 = 1000;
-/// Numbers that following it may touch.
-const OWN_WORK: f64 = 2e9;
+    /// When a protocol meets its aim within some rounds; `work` grows by the numbers that were touched.
+    fn forecast(
+        &self,
+        protocol: &Protocol,
+        limit: u64,
+        aim: &Aim,
+        work: &mut f64,
+    ) -> Option<Reach> {
+        let Protocol { scheme, local_steps, step_size, .. } = *protocol;
+        let cohorts = paths::cohorts(self.federation.weights(), protocol, &[scheme]);
+        let ways = [(cohorts.schemes[0], limit)];
+        let mut paths = Paths::new(self, protocol, cohorts, rows::FULL)?;
+        follow(&mut paths, local_steps, step_size, aim, &ways, work)[0].reach
+    }
+}
 
 /// When the task's own protocol meets the target for good, if it does so within `budget` steps. Its
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
     let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
-    let protocol = task.under(scheme);
-    let cohorts = paths::cohorts(task.federation.weights(), &protocol, &[scheme]);
-    let chance = cohorts.schemes[0];
-    let mut paths = Paths::new(task, &protocol, cohorts, Detail::Full)?;
-    let error = task.error();
-    let aim = Aim {
-        start: &error,
-        target,
-        stable_first_round: false,
-        apart: OWN_ROUNDS,
-        change: PRECISE,
-        patience: 1.0,
-        promise: true,
-        most: OWN_WORK,
-    };
-    let way = [(chance, budget / local_steps as u64)];
-    let reach = follow(&mut paths, local_steps, step_size, &aim, &way, &mut 0.0)[0].reach?;
-    Some(Proposal {
-        scheme,
-        local_steps,
-        step_size,
-        rounds: reach.rounds,
-        crossing: reach.crossing,
-        distance_sq: reach.distance_sq,
-        worst_after: reach.worst_after,
-        watched: reach.watched,
-        communication: prices.communication_of(scheme, task.federation.weights()),
-    })
+    let aim = Aim { stable_first_round: false, ..Aim::promised(target, PRECISE, 0.0) };
+    let limit = budget / local_steps as u64;
+    let reach = task.forecast(&task.under(scheme), limit, &aim, &mut 0.0)?;
+    let communication = prices.communication_of(scheme, task.federation.weights());
+    Some(Proposal { scheme, local_steps, step_size, reach, communication })
 }

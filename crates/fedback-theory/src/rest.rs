@@ -9,7 +9,7 @@ use fedback_core::protocol::{Protocol, ServerRule};
 use nalgebra::{DMatrix, DVector};
 
 use crate::cohort::Arrived;
-use crate::limit::{NoMap, RoundMap};
+use crate::limit::{LARGE_BUDGET, NoMap, RoundMap};
 use crate::newton;
 use crate::round::Walk;
 
@@ -50,7 +50,7 @@ pub fn rest(
     point: &[f64],
     size: f64,
 ) -> Result<Rest, NoRest> {
-    let map = RoundMap::thorough(federation, protocol, arrived, point);
+    let map = RoundMap::within(LARGE_BUDGET, federation, protocol, arrived, point);
     let mut map = map.map_err(NoRest::NoMap)?;
     let by = map.mean_square_radius(size);
     if by.is_none_or(|by| by >= 1.0) {
@@ -60,26 +60,20 @@ pub fn rest(
     let bias = match federation.is_affine() || protocol.local.keeps() {
         true => floor.bias,
         false => {
-            let walk = Walk::new(
-                federation,
-                &Protocol { server: ServerRule::Average, ..*protocol },
-                arrived,
-            );
+            let plain = Protocol { server: ServerRule::Average, ..*protocol };
+            let walk = Walk::new(federation, &plain, arrived);
             let sizes = vec![size; protocol.local_steps];
-            let start = DVector::from_column_slice(point) + floor.bias;
             let moved = |theta: &DVector<f64>| {
                 let mut state = walk.begin(theta.as_slice());
-                let works = walk.works(&state, &sizes, |client, local, deployed, gradient| {
-                    federation.population(client).gradient(local, deployed, gradient);
-                });
-                walk.close(&mut state, &works, sizes.iter().sum());
+                walk.round(federation, &mut state, &sizes);
                 DVector::from_vec(state) - theta
             };
-            let found = newton::root(&start, f64::INFINITY, |at| {
+            let point = DVector::from_column_slice(point);
+            let found = newton::root(&(&point + floor.bias), f64::INFINITY, |at| {
                 let at = DVector::from_column_slice(at);
                 (moved(&at), derivative(&at, moved))
             });
-            found.ok_or(NoRest::NotFound)?.point - DVector::from_column_slice(point)
+            found.ok_or(NoRest::NotFound)?.0 - point
         }
     };
     Ok(Rest {

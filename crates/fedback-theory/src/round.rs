@@ -17,6 +17,8 @@ mod block;
 pub(crate) mod client;
 mod frame;
 mod grows;
+mod leap;
+mod part;
 mod second;
 mod tail;
 mod walk;
@@ -30,10 +32,12 @@ use fedback_core::protocol::{Protocol, ServerRule};
 use nalgebra::DMatrix;
 
 pub(crate) use block::Block;
-use client::{Client, Clients, Local};
-use frame::{Frame, Joint};
-pub(crate) use second::{Leap, Second};
-pub(crate) use tail::Tail;
+use client::{Client, Clients};
+use frame::Frame;
+pub(crate) use grows::rows;
+pub(crate) use leap::Leap;
+use part::{Part, Rounds};
+pub(crate) use second::geometric;
 pub(crate) use walk::Walk;
 
 use crate::cohort::{Chance, Cohorts};
@@ -46,56 +50,23 @@ pub(crate) struct Affine<J> {
     pub(crate) noise: J,
 }
 
+impl<J: Block> Affine<J> {
+    /// The mean value at a mean.
+    fn at(&self, mean: &J) -> J {
+        self.map.times(mean).plus(1.0, &self.shift)
+    }
+}
+
+/// The mean of a state, and its spread.
+pub(crate) type Moments<'a> = (&'a [f64], &'a [f64]);
+
 /// A problem near a point under a protocol: its rounds, part by part. States are slices with the parts'
 /// one after the other, each beginning with the model's error; spreads are their covariances.
 pub(crate) struct System {
     pub(crate) parts: Vec<Box<dyn Part>>,
     dim: usize,
-    chance: Chance,
-}
-
-/// One part of a problem: a coordinate, or all that mix.
-pub(crate) trait Part: Second + Tail {
-    /// The length of the part of the state.
-    fn width(&self) -> usize;
-    /// Of them the model's.
-    fn dim(&self) -> usize;
-    /// Works out a round with these step sizes, and what chance adds if that is asked for.
-    fn prepare(&mut self, sizes: &[f64], drawing: bool);
-    /// Moves a mean over the prepared round.
-    fn mean(&self, mean: &[f64], after: &mut [f64]);
-    /// Moves the spread of a chance, and returns the variance of the model; `mean` is the one before.
-    /// `works` replace what the part takes for the clients' mean work.
-    fn spread(
-        &self,
-        chance: Chance,
-        mean: &[f64],
-        works: Option<&[f64]>,
-        before: &[f64],
-        after: &mut [f64],
-    ) -> f64;
-    /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
-    fn consensus(&self, weights: &[f64], mean: &[f64], spread: &[f64]) -> f64;
-    /// A client's E|∇ℓ|² before each of these local steps of P-FedAvg.
-    fn gradients(&self, client: usize, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64>;
-    /// The norm of the steepest slope.
-    fn steepest(&self) -> f64;
-    /// Whether noise grows with the error, and whether that is bounded rather than exact.
-    fn grows(&self) -> (bool, bool);
-}
-
-/// Clients' maps in blocks `T`, the state in blocks `J`.
-#[derive(Clone)]
-struct Rounds<T, J: Block> {
-    clients: Vec<Client<T>>,
-    frame: Frame,
-    cohorts: Arc<Cohorts>,
-    sizes: Vec<f64>,
-    works: Vec<Affine<J>>,
-    effects: Vec<Affine<J>>,
-    expected: Affine<J>,
-    /// What chance adds, for each draw and a share of one.
-    drawn: Vec<(J::Drawn, J)>,
+    /// What chance does under the scheme that the system was made for.
+    pub(crate) chance: Chance,
 }
 
 /// What theory cannot write down as an affine round.
@@ -174,11 +145,6 @@ impl System {
         Ok(System { parts, dim, chance: cohorts.schemes[0] })
     }
 
-    /// What chance does under the scheme that the system was made for.
-    pub(crate) fn chance(&self) -> Chance {
-        self.chance
-    }
-
     /// The length of a spread.
     pub(crate) fn spread_width(&self) -> usize {
         self.parts.iter().map(|part| part.width() * part.width()).sum()
@@ -194,6 +160,11 @@ impl System {
         })
     }
 
+    /// Every part with its own of some moments.
+    fn split<'a>(&'a self, all: Moments<'a>) -> impl Iterator<Item = (&'a dyn Part, Moments<'a>)> {
+        self.places().map(move |(part, own, square)| (part, (&all.0[own], &all.1[square])))
+    }
+
     /// A state in which only the model's error is not zero.
     pub(crate) fn state_of(&self, error: &[f64]) -> Vec<f64> {
         let (mut state, mut done) = (Vec::new(), 0);
@@ -206,16 +177,13 @@ impl System {
     }
 
     /// The model's error out of a state.
-    pub(crate) fn error_of(&self, state: &[f64]) -> Vec<f64> {
-        self.places().flat_map(|(part, own, _)| &state[own][..part.dim()]).copied().collect()
+    pub(crate) fn error_of(&self, state: &[f64]) -> impl Iterator<Item = f64> {
+        self.places().flat_map(|(part, own, _)| &state[own][..part.dim()]).copied()
     }
 
     /// |x|² out of a state.
     pub(crate) fn square_of(&self, state: &[f64]) -> f64 {
-        let square = |(part, own, _): (&dyn Part, Range<usize>, _)| {
-            state[own][..part.dim()].iter().map(|x| x * x).sum::<f64>()
-        };
-        self.places().map(square).sum()
+        self.error_of(state).map(|x| x * x).sum()
     }
 
     /// Cov(x_j, x_k) out of a spread.
@@ -231,6 +199,13 @@ impl System {
             first += dim;
         }
         covariance
+    }
+
+    /// Numbers that working out a round with these step sizes and moving moments over it touches.
+    pub(crate) fn work(&self, sizes: &[f64]) -> f64 {
+        let runs = sizes.chunk_by(|a, b| a == b);
+        let steps = runs.map(|run| 1.0 + 2.0 * libm::log2(run.len() as f64)).sum();
+        self.parts.iter().map(|part| part.work(steps, self.chance)).sum()
     }
 
     /// Works out a round.
@@ -249,24 +224,35 @@ impl System {
     pub(crate) fn spread(
         &self,
         chance: Chance,
-        mean: &[f64],
+        (mean, spread): Moments<'_>,
         works: Option<&[f64]>,
-        before: &[f64],
         after: &mut [f64],
     ) -> f64 {
         let mut total = 0.0;
         for (part, own, square) in self.places() {
-            let (before, after) = (&before[square.clone()], &mut after[square]);
-            total += part.spread(chance, &mean[own], works, before, after);
+            let (now, after) = ((&mean[own], &spread[square.clone()]), &mut after[square]);
+            part.spread(chance, now, works, after);
+            total += (0..part.dim()).map(|j| after[j * part.width() + j]).sum::<f64>();
         }
         total
+    }
+
+    /// Where rounds like the prepared one end: the mean of the state, and its spread.
+    pub(crate) fn rest(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (mut mean, mut spread) = (Vec::new(), Vec::new());
+        for part in &self.parts {
+            let (own, square) = part.rest(self.chance)?;
+            mean.extend(own);
+            spread.extend(square);
+        }
+        Some((mean, spread))
     }
 
     /// Moves a mean and a spread over many rounds, part after part, and returns the model's total variance.
     pub(crate) fn leap(
         &self,
         leaps: &[Leap],
-        (mean, spread): (&[f64], &[f64]),
+        (mean, spread): Moments<'_>,
         (mean_after, spread_after): (&mut [f64], &mut [f64]),
     ) -> f64 {
         let mut total = 0.0;
@@ -277,31 +263,39 @@ impl System {
         total
     }
 
-    /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
-    pub(crate) fn consensus(&self, weights: &[f64], mean: &[f64], spread: &[f64]) -> f64 {
-        let one = |(part, own, square): (&dyn Part, Range<usize>, Range<usize>)| {
-            part.consensus(weights, &mean[own], &spread[square])
-        };
-        self.places().map(one).sum()
+    /// By how much of itself the second moment of a state, with what clients keep times `total`, has moved.
+    pub(crate) fn moved(
+        &self,
+        (mean, spread): Moments<'_>,
+        (mean_after, spread_after): Moments<'_>,
+        total: f64,
+    ) -> f64 {
+        let (mut moved, mut whole) = (0.0, 0.0);
+        for (part, own, square) in self.places() {
+            let width = part.width();
+            let (before, after) = (&mean[own.clone()], &mean_after[own]);
+            let (narrow, wide) = (&spread[square.clone()], &spread_after[square]);
+            for j in 0..width {
+                let unit = if j < part.kept_from() { 1.0 } else { total * total };
+                let (size, diagonal) = (before[j].abs() + after[j].abs(), j * width + j);
+                moved += unit * (after[j] - before[j]).abs() * size;
+                moved += unit * (wide[diagonal] - narrow[diagonal]).abs();
+                whole += unit * (after[j] * after[j] + wide[diagonal]);
+            }
+        }
+        moved / whole
     }
 
-    /// max E|∇ℓ_i|² over so many clients and the local steps of a round.
-    pub(crate) fn largest_gradient(
-        &self,
-        clients: usize,
-        sizes: &[f64],
-        mean: &[f64],
-        spread: &[f64],
-    ) -> f64 {
-        let largest = |client: usize| {
-            let mut sums = vec![0.0; sizes.len()];
-            for (part, own, square) in self.places() {
-                let own = part.gradients(client, sizes, &mean[own], &spread[square]);
-                sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
-            }
-            sums.into_iter().fold(0.0, f64::max)
-        };
-        (0..clients).map(largest).fold(0.0, f64::max)
+    /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
+    pub(crate) fn consensus(&self, weights: &[f64], now: Moments<'_>) -> f64 {
+        self.split(now).map(|(part, own)| part.consensus(weights, own)).sum()
+    }
+
+    /// max E|∇ℓ_i|² over clients and the local steps of the prepared round.
+    pub(crate) fn largest_gradient(&self, now: Moments<'_>) -> f64 {
+        let parts = self.split(now).map(|(part, own)| part.gradients(own));
+        let add = |sum: Vec<f64>, own: Vec<f64>| sum.iter().zip(own).map(|(a, b)| a + b).collect();
+        parts.reduce(add).into_iter().flatten().fold(0.0, f64::max)
     }
 
     /// The largest of a number of the parts; none where one has none.
@@ -319,226 +313,4 @@ pub(crate) fn width(federation: &Federation, protocol: &Protocol) -> usize {
 /// Whether coordinates are affine and do not mix.
 pub(crate) fn is_split(federation: &Federation) -> bool {
     federation.is_affine() && (federation.response().is_diagonal() || federation.dim() == 1)
-}
-
-impl<T: Block, J: Joint<T>> Rounds<T, J> {
-    fn new(clients: Vec<Client<T>>, frame: Frame, cohorts: &Arc<Cohorts>) -> Self {
-        let expected = J::stay(&frame);
-        let cohorts = Arc::clone(cohorts);
-        let (sizes, works, effects) = (Vec::new(), Vec::new(), Vec::new());
-        Rounds { clients, frame, cohorts, sizes, works, effects, expected, drawn: Vec::new() }
-    }
-
-    fn state(&self, mean: &[f64]) -> J {
-        J::of_slice(self.frame.width(), 1, mean)
-    }
-
-    fn covariance(&self, spread: &[f64]) -> J {
-        J::of_slice(self.frame.width(), self.frame.width(), spread)
-    }
-
-    /// The effects of works, one for each random number.
-    fn effects_of(&self, works: &[Affine<J>]) -> Vec<Affine<J>> {
-        let total: f64 = self.sizes.iter().sum();
-        let once = |work: &Affine<J>| J::effect(&self.frame, work, 1.0, None);
-        let mut effects: Vec<Affine<J>> = match &self.cohorts.counts {
-            None => works.iter().map(once).collect(),
-            Some(counts) => {
-                let own = works.iter().zip(counts).enumerate();
-                own.map(|(k, (work, count))| J::effect(&self.frame, work, *count, Some((k, total))))
-                    .collect()
-            }
-        };
-        if self.cohorts.rests {
-            effects.extend(works.iter().map(once));
-        }
-        if self.cohorts.idle {
-            // Nothing happens, instead of what does without anybody's work.
-            let mut nothing = J::stay(&self.frame);
-            nothing.map.scale(-1.0);
-            nothing.map.add(1.0, &J::identity(self.frame.width()));
-            nothing.shift.scale(-1.0);
-            effects.push(nothing);
-        }
-        effects
-    }
-
-    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds.
-    fn grown(&self, chance: Chance, second: &J) -> Option<J> {
-        if self.clients.iter().all(|client| client.grows.is_none()) {
-            return None;
-        }
-        let squares = self.cohorts.squares(chance);
-        let (second, total) = (second.matrix(), self.sizes.iter().sum::<f64>());
-        let width = self.frame.width();
-        let mut sum = DMatrix::<f64>::zeros(width, width);
-        for (k, client) in self.clients.iter().enumerate() {
-            let Some(grows) = &client.grows else { continue };
-            let begin = self.frame.start(k).around(&second);
-            let noise = client.grown(grows, &self.sizes, &begin);
-            let kept = self.cohorts.counts.as_ref().map(|counts| (counts[k], (k, total)));
-            let reach = match kept {
-                None => self.frame.reach(1.0, None),
-                Some((count, kept)) => self.frame.reach(count, Some(kept)),
-            };
-            sum += reach.around(&noise) * squares[k];
-            if self.cohorts.rests {
-                let rest = squares[self.clients.len() + k];
-                sum += self.frame.reach(1.0, None).around(&noise) * rest;
-            }
-        }
-        Some(J::of_slice(width, width, sum.as_slice()))
-    }
-
-    /// What a round adds to a spread, the state's mean being where it is.
-    fn source(&self, chance: Chance, mean: &J, works: Option<&[f64]>) -> J {
-        let mut source = self.expected.noise.clone();
-        if let Some((draw, share)) = chance {
-            let (drawn, noise) = &self.drawn[draw];
-            source.add(share, noise);
-            let chance = match works {
-                None => J::source(drawn, mean),
-                Some(works) => {
-                    let fixed = self.effects_of(&self.fixed(works));
-                    let constant = |effect: &Affine<J>| Affine {
-                        map: effect.map.emptied(),
-                        shift: effect.at(mean),
-                        noise: effect.noise.clone(),
-                    };
-                    let values: Vec<Affine<J>> = fixed.iter().map(constant).collect();
-                    J::source(&self.cohorts.draws[draw].gather(&values).0, mean)
-                }
-            };
-            source.add(share, &chance);
-        }
-        source
-    }
-
-    /// Works that are what they are, whatever the state.
-    fn fixed(&self, works: &[f64]) -> Vec<Affine<J>> {
-        let dim = self.frame.dim;
-        let work = |(own, works): (&Affine<J>, &[f64])| Affine {
-            map: own.map.emptied(),
-            shift: J::of_slice(dim, 1, works),
-            noise: own.noise.emptied(),
-        };
-        self.works.iter().zip(works.chunks_exact(dim)).map(work).collect()
-    }
-
-    /// The linear part of a round on second moments.
-    fn carry(&self, chance: Chance, second: &J) -> J {
-        let mut after = self.expected.map.around(second);
-        if let Some((draw, share)) = chance {
-            after.add(share, &J::carried(&self.drawn[draw].0, second));
-        }
-        after
-    }
-}
-
-impl<J: Block> Affine<J> {
-    /// The mean value at a mean.
-    fn at(&self, mean: &J) -> J {
-        let mut value = self.map.times(mean);
-        value.add(1.0, &self.shift);
-        value
-    }
-}
-
-impl<T: Block, J: Joint<T>> Part for Rounds<T, J>
-where
-    Rounds<T, J>: Second,
-{
-    fn width(&self) -> usize {
-        self.frame.width()
-    }
-
-    fn dim(&self) -> usize {
-        self.frame.dim
-    }
-
-    fn prepare(&mut self, sizes: &[f64], drawing: bool) {
-        self.sizes.clear();
-        self.sizes.extend_from_slice(sizes);
-        // Step after step of all clients: one does not wait for another.
-        let mut locals: Vec<Local<T>> = self.clients.iter().map(Client::begin).collect();
-        for run in sizes.chunk_by(|a, b| a == b) {
-            let each = self.clients.iter().zip(&mut locals);
-            each.for_each(|(client, local)| client.steps(local, run[0], run.len()));
-        }
-        let each = self.clients.iter().zip(&locals).enumerate();
-        let work = |(k, (client, local)): (usize, (&Client<T>, &Local<T>))| {
-            J::work(&self.frame, k, local, &client.pull)
-        };
-        self.works = each.map(work).collect();
-        self.effects = self.effects_of(&self.works);
-        self.expected = J::stay(&self.frame);
-        for (effect, g) in self.effects.iter().zip(&self.cohorts.expected) {
-            self.expected.map.add(*g, &effect.map);
-            self.expected.shift.add(*g, &effect.shift);
-            self.expected.noise.add(g * g, &effect.noise);
-        }
-        self.drawn.clear();
-        if drawing {
-            self.drawn.extend(self.cohorts.draws.iter().map(|draw| draw.gather(&self.effects)));
-        }
-    }
-
-    fn mean(&self, mean: &[f64], after: &mut [f64]) {
-        after.copy_from_slice(self.expected.at(&self.state(mean)).slice());
-    }
-
-    fn spread(
-        &self,
-        chance: Chance,
-        mean: &[f64],
-        works: Option<&[f64]>,
-        before: &[f64],
-        after: &mut [f64],
-    ) -> f64 {
-        let mut spread = self.carry(chance, &self.covariance(before));
-        spread.add(1.0, &self.source(chance, &self.state(mean), works));
-        after.copy_from_slice(spread.slice());
-        let width = self.frame.width();
-        (0..self.frame.dim).map(|j| after[j * width + j]).sum()
-    }
-
-    fn consensus(&self, weights: &[f64], mean: &[f64], spread: &[f64]) -> f64 {
-        let draw = crate::cohort::Draw::by_weight(weights);
-        let (drawn, noise) = draw.gather(&self.works);
-        let shared = J::carried(&drawn, &self.covariance(spread));
-        J::source(&drawn, &self.state(mean)).trace() + shared.trace() + noise.trace()
-    }
-
-    fn gradients(&self, client: usize, sizes: &[f64], mean: &[f64], spread: &[f64]) -> Vec<f64> {
-        let (mean, spread) = (self.state(mean), self.covariance(spread));
-        let (own, mut local) = (&self.clients[client], self.clients[client].begin());
-        let slope = J::of_slice(own.dim, own.dim, own.damping.slice());
-        let pull = J::of_slice(own.dim, 1, own.pull.slice());
-        let before = |&size: &f64| {
-            // The local error is the broadcast one and what was moved since.
-            let mut error = J::work(&self.frame, client, &local, &own.pull);
-            error.map.add(1.0, &J::identity(own.dim));
-            let mut gradient = slope.times(&error.at(&mean));
-            gradient.add(-1.0, &pull);
-            let mut covariance = error.map.around(&spread);
-            covariance.add(1.0, &error.noise);
-            let mut square = gradient.times(&gradient.turned());
-            square.add(1.0, &slope.around(&covariance));
-            own.steps(&mut local, size, 1);
-            square.trace() + own.noise.trace()
-        };
-        sizes.iter().map(before).collect()
-    }
-
-    fn steepest(&self) -> f64 {
-        let slope =
-            |client: &Client<T>| client.slope().matrix().norm().max(client.damping.matrix().norm());
-        self.clients.iter().map(slope).fold(f64::MIN_POSITIVE, f64::max)
-    }
-
-    fn grows(&self) -> (bool, bool) {
-        let mut all = self.clients.iter().filter_map(|client| client.grows.as_ref());
-        let bounded = all.clone().any(|grows| matches!(grows, grows::Grows::Bound(..)));
-        (all.next().is_some(), bounded)
-    }
 }

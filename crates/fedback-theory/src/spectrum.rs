@@ -1,6 +1,6 @@
 //! Eigenvalues of small general matrices.
 
-use nalgebra::{Complex, DMatrix, Schur};
+use nalgebra::{Complex, DMatrix, DVector, Schur};
 
 /// All eigenvalues in a unit, and that unit; none where the iteration does not settle or an entry is
 /// not finite.
@@ -39,14 +39,12 @@ fn shifted(matrix: &DMatrix<f64>, shift: f64) -> Option<Vec<Complex<f64>>> {
     Some(schur.complex_eigenvalues().iter().map(|value| value - shift).collect())
 }
 
-fn modulus(value: &Complex<f64>) -> f64 {
-    (value.re * value.re + value.im * value.im).sqrt()
-}
-
 /// The largest modulus of an eigenvalue.
 pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
     match eigenvalues(matrix) {
-        Some((values, unit)) => Some(unit * values.iter().map(modulus).fold(0.0, f64::max)),
+        Some((values, unit)) => {
+            Some(unit * values.iter().map(|l| l.norm_sqr().sqrt()).fold(0.0, f64::max))
+        }
         None if matrix.iter().all(|entry| entry.is_finite()) => Some(growth(matrix)),
         None => None,
     }
@@ -77,6 +75,14 @@ const SQUARINGS: usize = 40;
 pub(crate) fn smallest_real_part(matrix: &DMatrix<f64>) -> Option<f64> {
     let (values, unit) = eigenvalues(matrix)?;
     Some(unit * values.iter().map(|l| l.re).fold(f64::INFINITY, f64::min))
+}
+
+/// The eigenvalues of a symmetric matrix in units of L Lᵀ; none where they are not finite.
+pub(crate) fn relative(matrix: &DMatrix<f64>, half: &DMatrix<f64>) -> Option<DVector<f64>> {
+    let once = half.solve_lower_triangular(matrix)?;
+    let ratio = half.solve_lower_triangular(&once.transpose())?;
+    let finite = ratio.iter().all(|entry| entry.is_finite());
+    finite.then(|| ((&ratio + ratio.transpose()) * 0.5).symmetric_eigenvalues())
 }
 
 #[cfg(test)]

@@ -10,10 +10,11 @@
 //! positive real part. Neither implies the other.
 
 use fedback_core::federation::Federation;
+use fedback_core::population::Performative;
 use nalgebra::{DMatrix, DVector};
 
 use crate::minimisation::Minimisation;
-use crate::newton::{self, Smooth};
+use crate::newton;
 use crate::spectrum;
 use crate::starts::starts;
 
@@ -74,17 +75,41 @@ pub struct StableReport {
     /// The stable points found, each once, the one that a run from the given start settles at
     /// first.
     pub points: Vec<StablePoint>,
-    /// The stability of the first one.
-    pub stability: Stability,
     /// What there is to say of them: where there is none, the first one repels, or there are several.
     pub notes: Vec<Note>,
-    /// Where there is no stable point but the derivatives are the same everywhere: the radius and
-    /// the margin all the same.
-    pub everywhere: Option<Spectra>,
-    /// Whether there is a whole line of stable points, of which none is listed.
-    pub line: bool,
+    /// The radius of repeated minimisation and the margin of small steps where they are the same everywhere.
+    pub everywhere: Spectra,
     /// What repeated minimisation does from the given start.
     pub minimisation: Minimisation,
+}
+
+/// The radius of repeated minimisation and the margin of small steps.
+pub type Spectra = (Option<f64>, Option<f64>);
+
+impl StableReport {
+    /// The stability of the first one.
+    pub fn stability(&self) -> Stability {
+        let nowhere = self.notes.iter().any(|note| matches!(note, Note::Line | Note::None));
+        let otherwise = if nowhere { Stability::None } else { Stability::Unknown };
+        self.points.first().map_or(otherwise, StablePoint::stability)
+    }
+
+    /// The radius of repeated minimisation and the margin of small steps at the first one, or everywhere.
+    pub fn spectra(&self) -> Spectra {
+        let first = self.points.first();
+        first.map_or(self.everywhere, |point| (point.minimisation_radius, point.gradient_margin))
+    }
+
+    /// The stable point that Newton's method finds from a point close to it.
+    pub(crate) fn near(federation: &Federation, theta: &[f64]) -> Self {
+        let points: Vec<_> = search(federation, theta, NEWTON).into_iter().collect();
+        let radius = points.first().and_then(|point| point.minimisation_radius);
+        StableReport::new(points, Minimisation::by_radius(radius))
+    }
+
+    fn new(points: Vec<StablePoint>, minimisation: Minimisation) -> Self {
+        StableReport { notes: notes(&points), points, everywhere: (None, None), minimisation }
+    }
 }
 
 /// Something to say of stable points.
@@ -106,21 +131,19 @@ pub enum Note {
         attracting: usize,
     },
     /// An eigenvalue of H + J at the first one has this negative real part.
-    Repels {
-        /// The real part.
-        margin: f64,
-    },
+    Repels(f64),
     /// The first one attracts small steps, and repels repeated minimisation with this radius.
-    RepelsMinimisation {
-        /// The radius.
-        radius: f64,
-    },
+    RepelsMinimisation(f64),
     /// The smallest real part of an eigenvalue of H + J at the first one is zero to rounding.
     NoMargin,
 }
 
 /// A singular value this small against the size of the responses is zero.
 const SINGULAR: f64 = 1e-12;
+/// How cautiously searches begin: along the gradient flow, where P-FedAvg with small steps goes.
+const FLOW: f64 = 0.5;
+/// The same for Newton's method.
+const NEWTON: f64 = f64::INFINITY;
 
 /// Everything about the stable points of a problem.
 pub fn stable_points(federation: &Federation, start: &[f64]) -> StableReport {
@@ -133,25 +156,41 @@ pub fn stable_points(federation: &Federation, start: &[f64]) -> StableReport {
 /// The stable point that a run from `start` settles at, without looking for others where the first
 /// search is successful.
 pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> {
-    if !federation.is_affine() {
-        let attracting =
-            flow(federation, start).filter(|point| point.stability() == Stability::Attracting);
-        if let Some(point) = attracting {
-            return Some(point.theta);
-        }
-    }
-    stable_points(federation, start).points.into_iter().next().map(|point| point.theta)
+    let affine = federation.is_affine();
+    let first = if affine { None } else { search(federation, start, FLOW) };
+    first
+        .filter(|point| point.stability() == Stability::Attracting)
+        .or_else(|| stable_points(federation, start).points.into_iter().next())
+        .map(|point| point.theta)
 }
 
+/// The stable point of an affine problem, with its residual, or why there is none.
+type ClosedForm = Result<(Vec<f64>, f64), Note>;
+
 fn affine(federation: &Federation) -> StableReport {
-    match federation.response().is_diagonal() {
+    let (found, spectra) = match federation.response().is_diagonal() {
         true => by_coordinate(federation),
         false => by_matrix(federation),
+    };
+    let (minimisation_radius, gradient_margin) = spectra;
+    let found = found.and_then(|(theta, residual)| match residual.is_finite() {
+        true => {
+            Ok(StablePoint { theta, residual, iterations: 1, minimisation_radius, gradient_margin })
+        }
+        false => Err(Note::TooFar),
+    });
+    let none = found.as_ref().err().copied();
+    let points: Vec<StablePoint> = found.into_iter().collect();
+    StableReport {
+        notes: none.map_or_else(|| notes(&points), |note| vec![note]),
+        points,
+        everywhere: spectra,
+        minimisation: Minimisation::by_radius(minimisation_radius),
     }
 }
 
 /// Coordinates that do not mix: (1 − ε̄_j) θ_j = m̄_j for each.
-fn by_coordinate(federation: &Federation) -> StableReport {
+fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let dim = federation.dim();
     let (mut mean, mut reaction) = (vec![0.0; dim], vec![0.0; dim]);
     for (client, &p) in federation.weights().iter().enumerate() {
@@ -168,171 +207,105 @@ fn by_coordinate(federation: &Federation) -> StableReport {
     if reaction.iter().all(|e| (1.0 - e).abs() > negligible) {
         let theta: Vec<f64> = mean.iter().zip(&reaction).map(|(m, e)| m / (1.0 - e)).collect();
         let left = |j: usize| theta[j] - mean[j] - reaction[j] * theta[j];
-        let residual = (0..dim).map(|j| left(j) * left(j)).sum::<f64>().sqrt();
-        return closed_form(theta, residual, spectra);
+        let residual = norm(&(0..dim).map(left).collect::<Vec<_>>());
+        return (Ok((theta, residual)), spectra);
     }
     let stuck = |j: &usize| (1.0 - reaction[*j]).abs() <= negligible;
-    let size = mean.iter().map(|m| m * m).sum::<f64>().sqrt();
-    let consistent = (0..dim).filter(stuck).all(|j| mean[j].abs() <= 1e-9 * (1.0 + size));
-    no_stable_point(consistent, spectra)
+    let zero = 1e-9 * (1.0 + norm(&mean));
+    (Err(nowhere((0..dim).filter(stuck).all(|j| mean[j].abs() <= zero))), spectra)
 }
 
-fn by_matrix(federation: &Federation) -> StableReport {
-    let dim = federation.dim();
-    let field = federation.mean_field(&vec![0.0; dim], &vec![0.0; dim]);
+fn by_matrix(federation: &Federation) -> (ClosedForm, Spectra) {
+    let zeros = vec![0.0; federation.dim()];
+    let field = federation.mean_field(&zeros, &zeros);
     let derivative = &field.curvature + &field.reaction;
     let spectra = spectra(&field.curvature, &field.reaction);
     if !derivative.iter().all(|entry| entry.is_finite()) {
-        return too_far(spectra);
+        return (Err(Note::TooFar), spectra);
     }
     let singular = derivative.clone().svd(true, true);
     let negligible = SINGULAR * (1.0 + field.reaction.amax());
+    let away = -&field.gradient;
     if singular.singular_values.min() > negligible {
-        let theta = derivative.lu().solve(&-&field.gradient).unwrap_or_else(|| DVector::zeros(dim));
-        let residual = federation.mean_field(theta.as_slice(), theta.as_slice()).gradient.norm();
-        return closed_form(theta.as_slice().to_vec(), residual, spectra);
+        let theta = derivative.lu().solve(&away).map_or(zeros, |theta| theta.as_slice().to_vec());
+        let residual = federation.mean_field(&theta, &theta).gradient.norm();
+        return (Ok((theta, residual)), spectra);
     }
-    let nearest =
-        singular.solve(&-&field.gradient, negligible).unwrap_or_else(|_| DVector::zeros(dim));
-    let left = (&derivative * nearest + &field.gradient).norm();
-    no_stable_point(left <= 1e-9 * (1.0 + field.gradient.norm()), spectra)
+    let reached = singular
+        .solve(&away, negligible)
+        .map_or_else(|_| DVector::zeros(away.len()), |x| derivative * x);
+    (Err(nowhere((reached - &away).norm() <= 1e-9 * (1.0 + away.norm()))), spectra)
 }
 
-/// The radius of repeated minimisation and the margin of small steps.
-pub type Spectra = (Option<f64>, Option<f64>);
-
-/// An affine problem without stable point.
-fn no_point(note: Note, stability: Stability, spectra: Spectra) -> StableReport {
-    StableReport {
-        points: Vec::new(),
-        stability,
-        notes: vec![note],
-        everywhere: Some(spectra),
-        line: note == Note::Line,
-        minimisation: Minimisation::by_radius(spectra.0),
-    }
-}
-
-fn too_far(spectra: Spectra) -> StableReport {
-    no_point(Note::TooFar, Stability::Unknown, spectra)
-}
-
-fn closed_form(theta: Vec<f64>, residual: f64, spectra: Spectra) -> StableReport {
-    if !residual.is_finite() {
-        return too_far(spectra);
-    }
-    let (minimisation_radius, gradient_margin) = spectra;
-    let iterations = 1;
-    let point = StablePoint { theta, residual, iterations, minimisation_radius, gradient_margin };
-    let (stability, notes) = judge(std::slice::from_ref(&point));
-    StableReport {
-        points: vec![point],
-        stability,
-        notes,
-        everywhere: None,
-        line: false,
-        minimisation: Minimisation::by_radius(minimisation_radius),
-    }
-}
-
-fn no_stable_point(consistent: bool, spectra: Spectra) -> StableReport {
-    let note = if consistent { Note::Line } else { Note::None };
-    no_point(note, Stability::None, spectra)
+/// The average response cancels the average curvature; are the equations that it leaves consistent?
+fn nowhere(consistent: bool) -> Note {
+    if consistent { Note::Line } else { Note::None }
 }
 
 fn general(federation: &Federation, start: &[f64]) -> StableReport {
-    let zeros = vec![0.0; federation.dim()];
-    let mut points: Vec<StablePoint> = Vec::new();
-    add(&mut points, flow(federation, start));
-    add(&mut points, search(federation, &zeros, f64::INFINITY));
     let minimisation = Minimisation::from_start(federation, start);
-    let end = minimisation.end.as_deref();
-    add(&mut points, end.and_then(|end| search(federation, end, f64::INFINITY)));
-    for start in starts(federation) {
-        add(&mut points, flow(federation, start.as_slice()));
-    }
-    for way_out in ways_out(&points) {
-        add(&mut points, flow(federation, &way_out));
-    }
+    let mut points: Vec<StablePoint> = Vec::new();
+    let look = |points: &mut Vec<StablePoint>, from: &[f64], caution: f64| {
+        let found = search(federation, from, caution);
+        let new = |found: &StablePoint| !points.iter().any(|p| is_same(&p.theta, &found.theta));
+        points.extend(found.filter(new));
+    };
+    look(&mut points, start, FLOW);
+    look(&mut points, &vec![0.0; federation.dim()], NEWTON);
+    minimisation.end.iter().for_each(|end| look(&mut points, end, NEWTON));
+    starts(federation).iter().for_each(|from| look(&mut points, from.as_slice(), FLOW));
+    ways_out(&points).iter().for_each(|from| look(&mut points, from, FLOW));
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
     let minimisation = minimisation.among(&points);
-    let (stability, notes) = judge(&points);
-    StableReport { points, stability, notes, everywhere: None, line: false, minimisation }
-}
-
-/// Keeps a point that is not known yet.
-fn add(points: &mut Vec<StablePoint>, found: Option<StablePoint>) {
-    let Some(found) = found else { return };
-    if points.iter().all(|point| distance(&point.theta, &found.theta) > 1e-6) {
-        points.push(found);
-    }
+    StableReport::new(points, minimisation)
 }
 
 /// Points to both sides of every stable point that repels: the flow leads from there to others.
 fn ways_out(points: &[StablePoint]) -> Vec<Vec<f64>> {
     let repelling = points.iter().filter(|point| point.stability() != Stability::Attracting);
-    repelling
-        .flat_map(|point| {
-            let size = 1.0 + point.theta.iter().map(|t| t * t).sum::<f64>().sqrt();
-            // Multiples of the golden ratio: a direction that no symmetry is likely to share.
-            let aside = |j: usize| 0.2 * size * (((j + 1) as f64 * 0.618_034).fract() - 0.5);
-            [1.0, -1.0].map(|sign| {
-                point.theta.iter().enumerate().map(|(j, t)| t + sign * aside(j)).collect()
-            })
-        })
-        .collect()
+    repelling.flat_map(|point| [0.2, -0.2].map(|by| aside(&point.theta, by, 0.5))).collect()
 }
 
-fn judge(points: &[StablePoint]) -> (Stability, Vec<Note>) {
-    let Some(first) = points.first() else {
-        return (Stability::Unknown, vec![Note::NotFound]);
-    };
+/// Beside a point by a share of its size, in a direction that no symmetry is likely to share: multiples
+/// of the golden ratio less `centre`.
+pub(crate) fn aside(theta: &[f64], share: f64, centre: f64) -> Vec<f64> {
+    let by = share * (1.0 + norm(theta));
+    let golden = |j: usize| ((j + 1) as f64 * 0.618_034).fract();
+    theta.iter().enumerate().map(|(j, t)| t + by * (golden(j) - centre)).collect()
+}
+
+fn notes(points: &[StablePoint]) -> Vec<Note> {
+    let Some(first) = points.first() else { return vec![Note::NotFound] };
     let attracting = points.iter().filter(|p| p.stability() == Stability::Attracting).count();
     let several = Note::Several { count: points.len(), attracting };
-    let own = match (first.stability(), first.minimisation_radius) {
-        (Stability::Repelling, _) => {
-            Some(Note::Repels { margin: first.gradient_margin.unwrap_or(f64::NAN) })
+    let own = match first.stability() {
+        Stability::Repelling => first.gradient_margin.map(Note::Repels),
+        Stability::Attracting => {
+            let repels = first.minimisation_radius.filter(|radius| *radius >= 1.0);
+            repels.map(Note::RepelsMinimisation)
         }
-        (Stability::Attracting, Some(radius)) if radius >= 1.0 => {
-            Some(Note::RepelsMinimisation { radius })
-        }
-        (Stability::Attracting, _) => None,
-        (Stability::None | Stability::Unknown, _) => Some(Note::NoMargin),
+        Stability::None | Stability::Unknown => Some(Note::NoMargin),
     };
-    let notes = (points.len() > 1).then_some(several).into_iter().chain(own).collect();
-    (first.stability(), notes)
-}
-
-/// The stable point that Newton's method finds from a point close to it.
-pub(crate) fn stable_point_near(federation: &Federation, theta: &[f64]) -> Option<StablePoint> {
-    search(federation, theta, f64::INFINITY)
-}
-
-/// Along the gradient flow: where P-FedAvg with small steps goes.
-fn flow(federation: &Federation, start: &[f64]) -> Option<StablePoint> {
-    search(federation, start, 0.5)
+    (points.len() > 1).then_some(several).into_iter().chain(own).collect()
 }
 
 fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<StablePoint> {
     let start = DVector::from_column_slice(start);
-    let found = newton::root(&start, caution, |at| {
+    let (theta, iterations) = newton::root(&start, caution, |at| {
         let field = federation.mean_field(at, at);
         (field.gradient, field.curvature + field.reaction)
     })?;
-    let theta = found.point.as_slice().to_vec();
+    let theta = theta.as_slice().to_vec();
     let field = federation.mean_field(&theta, &theta);
     let zeros = vec![0.0; theta.len()];
     let scale = federation.mean_field(&zeros, &zeros).gradient.norm().max(1.0);
     let residual = field.gradient.norm();
-    if residual.is_nan() || residual > 1e-8 * scale {
-        return None;
-    }
     let (minimisation_radius, gradient_margin) = spectra(&field.curvature, &field.reaction);
-    Some(StablePoint {
+    (residual <= 1e-8 * scale).then_some(StablePoint {
         theta,
         residual,
-        iterations: found.iterations,
+        iterations,
         minimisation_radius,
         gradient_margin,
     })
@@ -344,11 +317,10 @@ pub(crate) fn minimiser(
     deployed: &[f64],
     start: &DVector<f64>,
 ) -> Option<DVector<f64>> {
-    let found = newton::minimise(start, |at| {
+    newton::minimise(start, |at| {
         let field = federation.mean_field(at, deployed);
-        Smooth { value: field.risk, gradient: field.gradient, hessian: field.curvature }
-    });
-    found.map(|found| found.point)
+        Performative { risk: field.risk, gradient: field.gradient, hessian: field.curvature }
+    })
 }
 
 fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
@@ -357,9 +329,17 @@ fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
     (radius, spectrum::smallest_real_part(&(curvature + reaction)))
 }
 
-/// |a − b| against the size of the points.
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    let size: f64 = a.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let apart: f64 = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
-    apart / (1.0 + size)
+/// Whether two searches found one point.
+pub(crate) fn is_same(a: &[f64], b: &[f64]) -> bool {
+    distance(a, b) <= 1e-6 * (1.0 + norm(a))
+}
+
+/// |a − b|.
+pub(crate) fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+}
+
+/// |θ|.
+pub(crate) fn norm(theta: &[f64]) -> f64 {
+    theta.iter().map(|t| t * t).sum::<f64>().sqrt()
 }

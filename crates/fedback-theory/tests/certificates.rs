@@ -8,7 +8,7 @@ use fedback_core::protocol::{
 };
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::Seed;
-use fedback_theory::certificate::{Certificate, Inapplicable, Tips, Verdict, Why, confidence};
+use fedback_theory::certificate::{Certificate, Confidence, Inapplicable, Tips, Verdict, Why};
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
@@ -56,8 +56,8 @@ fn strongly_negative_sensitivity() {
     assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
     assert_eq!(found.judgement.minimisation.settles, Some(false));
-    assert!((found.minimisation_radius().unwrap() - 1.6).abs() < 1e-12);
-    assert!((found.gradient_margin().unwrap() - 2.6).abs() < 1e-12);
+    assert!((found.stable.spectra().0.unwrap() - 1.6).abs() < 1e-12);
+    assert!((found.stable.spectra().1.unwrap() - 2.6).abs() < 1e-12);
     assert!((found.points[0].largest.unwrap() - 2.0 / 2.6).abs() < 1e-9);
     let found = certify(&federation, &constant(0.9), &[0.0]);
     assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
@@ -73,7 +73,7 @@ fn the_edge_at_one() {
     assert_eq!(verdict(&at(0.99), &constant(0.05)), Verdict::Settles);
     let above = certify(&at(1.01), &constant(0.05), &[0.0]);
     assert_eq!(above.judgement.verdict(), Verdict::DoesNotSettle);
-    assert!((above.gradient_margin().unwrap() + 0.01).abs() < 1e-12);
+    assert!((above.stable.spectra().1.unwrap() + 0.01).abs() < 1e-12);
     let exactly = certify(&at(1.0), &constant(0.05), &[0.0]);
     assert_eq!(exactly.judgement.verdict(), Verdict::DoesNotSettle);
     assert_eq!(exactly.judgement.small_steps.answer.why, Why::Nowhere);
@@ -115,8 +115,8 @@ fn complex_eigenvalues() {
     let federation = gaussian(&[1.0], 1.0, matrix, 2);
     let found = certify(&federation, &constant(0.1), &[0.0, 0.0]);
     assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
-    assert!((found.minimisation_radius().unwrap() - 4.25f64.sqrt()).abs() < 1e-9);
-    assert!((found.gradient_margin().unwrap() - 0.5).abs() < 1e-12);
+    assert!((found.stable.spectra().0.unwrap() - 4.25f64.sqrt()).abs() < 1e-9);
+    assert!((found.stable.spectra().1.unwrap() - 0.5).abs() < 1e-12);
     assert!((found.points[0].largest.unwrap() - 1.0 / 4.25).abs() < 1e-9);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
     let large = certify(&federation, &constant(0.24), &[0.0, 0.0]);
@@ -158,8 +158,8 @@ fn minimisation_only() {
     for start in [[0.0, 0.0], [1e-3, 2e-3]] {
         let found = certify(&federation, &constant(0.01), &start);
         assert_eq!(found.judgement.verdict(), Verdict::MinimisationOnly, "{:?}", found.judgement);
-        assert!(found.minimisation_radius().unwrap() < 1e-6);
-        assert!((found.gradient_margin().unwrap() + 1.0).abs() < 1e-9);
+        assert!(found.stable.spectra().0.unwrap() < 1e-6);
+        assert!((found.stable.spectra().1.unwrap() + 1.0).abs() < 1e-9);
     }
 }
 
@@ -237,16 +237,18 @@ fn distance_to_the_optimum() {
     let price = found.points[0].price.unwrap();
     assert!((price - 0.5 * 0.1 * distance * distance).abs() < 1e-9);
     assert!(
-        !found.is_degenerate() && certify(&scalars(&[0.0]), &constant(0.1), &[0.0]).is_degenerate()
+        !found.degeneracy.is_degenerate()
+            && certify(&scalars(&[0.0]), &constant(0.1), &[0.0]).degeneracy.is_degenerate()
     );
 }
 
 #[test]
 fn confidence_is_a_share() {
     let federations = [0.5, 0.7, 0.9, 1.1].map(|e| scalars(&[e]));
-    let found = confidence(&federations, &constant(0.1), None, &[0.0]).unwrap();
+    let verdict = |one: &Federation| certify(one, &constant(0.1), &[0.0]).judgement.verdict();
+    let found = Confidence::of(federations.iter().map(verdict)).unwrap();
     assert_eq!(found.resamples, 4);
     assert_eq!(found.share(Verdict::Settles), 0.75);
     assert_eq!(found.share(Verdict::DoesNotSettle), 0.25);
-    assert!(confidence(Vec::<Federation>::new(), &constant(0.1), None, &[0.0]).is_none());
+    assert!(Confidence::of([]).is_none());
 }

@@ -142,8 +142,7 @@ fn erratum_3_c7_is_quadratic() {
     assert!(consensus < corrected);
     let whole = protocol(Scheme::Full, local_steps, ANY_STEP);
     let found = bounds(&federation, &whole, &[0.0], None);
-    let [printed, ..] = found.printed.alternative_c;
-    let [corrected, ..] = found.corrected.alternative_c;
+    let (printed, corrected) = (found.printed.c[6], found.corrected.c[6]);
     assert!((corrected.unwrap() / printed.unwrap() - most).abs() < 1e-9);
 }
 
@@ -259,7 +258,7 @@ fn erratum_18_contraction() {
 fn erratum_19_stable_point_above_one() {
     let federation = gaussian(&[0.5, 0.5], &[1.0, 1.0], &[1.5, 1.5], 0.0);
     let report = stable_points(&federation, &[0.0]);
-    assert_eq!((report.points.len(), report.stability), (1, Stability::Repelling));
+    assert_eq!((report.points.len(), report.stability()), (1, Stability::Repelling));
     let point = report.points[0].theta.clone();
     assert_eq!(point, [-2.0]);
     let stay = protocol(Scheme::Full, 3, StepSize::Constant(0.1));

@@ -48,7 +48,8 @@ fn bounds(federation: &Federation, protocol: &Protocol, start: f64) -> Bounds {
 
 /// Every number of a version, the alternative's and the protocol's own.
 fn values(found: &Bounds) -> Vec<Value> {
-    let of = |bound: &Bound| bound.entries().map(|(_, value)| value);
+    let of =
+        |bound: &Bound| bound.entries().into_iter().map(|entry| entry.1).collect::<Vec<Value>>();
     let alternative = &found.alternative;
     let others =
         [alternative.gradient_bound, alternative.printed, alternative.corrected, found.own_step];

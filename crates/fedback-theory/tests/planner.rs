@@ -300,7 +300,7 @@ fn the_papers_problem() {
         let best = plan(&federation, 0.0, &question(25.0, cost, straggler, 25)).unwrap();
         assert_eq!((best.scheme, best.local_steps), (Scheme::Full, local_steps));
         assert!((best.total() - total).abs() < 0.1, "{best:?}");
-        assert!(best.worst_after <= 25.0);
+        assert!(best.reach.worst_after <= 25.0);
     }
     // From the other side local steps push the wrong way.
     let mirrored = plan(&federation, 200.0, &question(25.0, 10.0, 0.0, 25)).unwrap();
@@ -382,8 +382,8 @@ fn matrices_agree_with_numbers() {
             // The paper's rule without replacement rescales θ at random and need not arrive.
             assert_eq!(a.is_some(), b.is_some(), "{protocol:?}");
             if let (Some(a), Some(b)) = (a, b) {
-                assert_eq!(a.rounds, b.rounds);
-                assert!((a.distance_sq / b.distance_sq - 1.0).abs() < 1e-9);
+                assert_eq!(a.reach.rounds, b.reach.rounds);
+                assert!((a.reach.distance_sq / b.reach.distance_sq - 1.0).abs() < 1e-9);
             }
         }
     }
@@ -434,10 +434,10 @@ fn a_logistic_problem() {
     let question =
         Question { budget: 100_000, schemes: vec![Scheme::Full], ..question(0.02, 10.0, 0.0, 3) };
     let best = search(&task, &question, &mut |_| ()).best.unwrap();
-    assert!(best.worst_after <= 0.02 && best.distance_sq > 0.002, "{best:?}");
+    assert!(best.reach.worst_after <= 0.02 && best.reach.distance_sq > 0.002, "{best:?}");
     let there = Task { start: &point.theta, ..task };
     let at_once = search(&there, &question, &mut |_| ()).best.unwrap();
-    assert_eq!((at_once.rounds, at_once.local_steps), (1, 1));
+    assert_eq!((at_once.reach.rounds, at_once.local_steps), (1, 1));
 }
 
 #[test]

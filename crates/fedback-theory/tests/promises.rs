@@ -68,9 +68,9 @@ impl Problem {
         let curve = ExactCurve::new(&self.federation, &protocol, None, &start, Some(&self.stable));
         let mut curve = curve.unwrap();
         let mut worst: f64 = 0.0;
-        for round in 1..=best.rounds + LATER {
+        for round in 1..=best.reach.rounds + LATER {
             curve.advance();
-            if round >= best.rounds {
+            if round >= best.reach.rounds {
                 worst = worst.max(curve.moments().distance_sq.unwrap());
             }
         }
@@ -81,7 +81,7 @@ impl Problem {
     fn keeps_its_word(&self, target: f64, communication: f64) -> bool {
         let Some((best, worst)) = self.promise(target, communication) else { return false };
         assert!(worst <= target * (1.0 + 1e-9), "{worst} after {target} was promised: {best:?}");
-        let told = best.worst_after;
+        let told = best.reach.worst_after;
         assert!(worst <= told * (1.0 + 1e-9), "{worst}, {told} foreseen: {best:?}");
         true
     }

@@ -217,6 +217,30 @@ impl Table {
         }
     }
 
+    /// Of every client each `every`-th row, the first one included.
+    pub(crate) fn thinned(&self, every: usize) -> Self {
+        let (mut rows, mut labels, mut starts) = (Vec::new(), Vec::new(), vec![0]);
+        for client in 0..self.clients() {
+            for (row, label) in self.rows_of(client).step_by(every) {
+                rows.extend_from_slice(row);
+                labels.push(label);
+            }
+            starts.push(labels.len() as u32);
+        }
+        rows.extend([0.0; SLACK]);
+        Table {
+            dim: self.dim,
+            intercept: self.intercept,
+            coordinates: self.coordinates.clone(),
+            client_names: self.client_names.clone(),
+            standardization: self.standardization.clone(),
+            rows,
+            labels,
+            starts,
+            partial: self.partial,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Misfit> {
         let fail = |reason: String| Err(Misfit::new("problem.base", reason));
         if self.dim == 0 || self.is_empty() || self.rows.len() != self.len() * self.dim + SLACK {

@@ -18,6 +18,7 @@ impl Check {
         let (own, small) = (&self.own_steps, &self.small_steps);
         let assumptions = &certificate.assumptions;
         let average = constants.average_sensitivity.value;
+        let (radius, margin) = certificate.stable.spectra();
         json!({
             "verdict": self.verdict.as_str(),
             "reason": self.reason,
@@ -26,15 +27,15 @@ impl Check {
             "smoothness": constants.smoothness.value,
             "threshold": certificate.threshold(),
             "condition": certificate.condition(),
-            "minimisation_radius": certificate.minimisation_radius(),
-            "gradient_margin": certificate.gradient_margin(),
+            "minimisation_radius": radius,
+            "gradient_margin": margin,
             "largest_step": small.largest.or(point.and_then(|point| point.largest)),
             "stable_point": point.map(|point| &point.point.theta),
             "optimal_point": optimal.map(|optimal| &optimal.theta),
             "risk_stable": point.map(|point| point.risk),
             "risk_optimal": optimal.map(|optimal| optimal.risk),
             "price_of_stability": point.and_then(|point| point.price),
-            "degenerate": certificate.is_degenerate(),
+            "degenerate": certificate.degeneracy.is_degenerate(),
             "per_client": self.clients(),
             "tips": self.tips,
             "minimisation": {

@@ -5,7 +5,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
 use fedback_core::state::State;
 use fedback_engine::backend::{Course, Device, assemble};
-use fedback_theory::certificate::{Certificate, SmallSteps, outlook_at};
+use fedback_theory::certificate::{Case, Certificate, SmallSteps};
 use fedback_theory::stable::Stability;
 
 use crate::dynamics::Dynamics;
@@ -49,9 +49,8 @@ pub fn of_named_steps(
     let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
     let sure = |step_size: StepSize| {
         let Dynamics { federation, protocol, arrived, .. } = dynamics;
-        let (start, stable) = (&plan.start, &certificate.stable);
-        let found = outlook_at(federation, protocol, arrived.as_ref(), start, stable, step_size);
-        found.answer.settles == Some(true)
+        let case = Case::new(federation, arrived.as_ref(), &plan.start, &certificate.stable);
+        case.outlook(&Protocol { step_size, ..*protocol }).answer.settles == Some(true)
     };
     for halving in 0..HALVINGS {
         let Some(size) = small.constant else { return true };

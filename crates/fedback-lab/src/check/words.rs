@@ -17,9 +17,14 @@ pub fn algorithm(protocol: &Protocol) -> &'static str {
     }
 }
 
-/// A reason as part of a sentence; `nowhere` is why no stable point is known.
-pub(super) fn why(why: &Why, nowhere: &str) -> String {
+/// A reason as part of a sentence, of small steps or others; `nowhere` is why no stable point is
+/// known.
+pub(super) fn why(why: &Why, nowhere: &str, small: bool) -> String {
     match why {
+        Why::RunsAway(_) if small => "small steps from this start run away without noise".into(),
+        Why::KeepsMoving if small => {
+            "small steps keep moving without noise: no stable point attracts them".into()
+        }
         Why::NoStablePoint => "no stable point is known".into(),
         Why::Nowhere => nowhere.into(),
         Why::Rescaled => "unequal weights without replacement, and models are averaged rather than \
@@ -28,7 +33,7 @@ pub(super) fn why(why: &Why, nowhere: &str) -> String {
                           not"
             .into(),
         Why::NotLinear(no) => not_linear(no),
-        Why::NotFinite { size } => format!("a round at the step size {size} is not finite"),
+        Why::NotFinite(size) => format!("a round at the step size {size} is not finite"),
         Why::MeanGrows { size, by } => format!(
             "at the step size {size} a round multiplies the mean error by {}: above 1 it grows",
             short(*by)
@@ -76,22 +81,23 @@ pub(super) fn why(why: &Why, nowhere: &str) -> String {
             short(*rate),
             short(*rounds)
         ),
-        Why::RunsAway { rounds } => format!(
+        Why::RunsAway(rounds) => format!(
             "without noise the rounds from this start run away within {} rounds",
             short(*rounds)
         ),
         Why::KeepsMoving => {
             "without noise the rounds keep moving: no stable point attracts them".into()
         }
-        Why::NotArrived { rounds } => format!(
+        Why::NotArrived(rounds) => format!(
             "the path without noise was followed for {} rounds and had not arrived",
             short(*rounds)
         ),
+        Why::TooMuchWork => "its rounds are too much work to be followed".into(),
         Why::FlowLost => {
             "the averaged gradient flow from the start was not followed to an end".into()
         }
         Why::FirstStep(inner) => {
-            format!("the first step is too large: {}", self::why(inner, nowhere))
+            format!("the first step is too large: {}", self::why(inner, nowhere, small))
         }
         Why::OnTheWay { size, by } => format!(
             "on the way from the start a round of the step size {size} multiplies squared errors by \
@@ -103,14 +109,10 @@ pub(super) fn why(why: &Why, nowhere: &str) -> String {
              it is not drawn back reliably",
             short(*reach)
         ),
-        Why::Far { rounds } => format!("getting near would take {} rounds", short(*rounds)),
+        Why::Far(rounds) => format!("getting near would take {} rounds", short(*rounds)),
         Why::RescaledMore => "averaging models of unequal weights rescales them at random, the \
                               worse the smaller the steps"
             .into(),
-        Why::SmallRunAway => "small steps from this start run away without noise".into(),
-        Why::SmallKeepMoving => {
-            "small steps keep moving without noise: no stable point attracts them".into()
-        }
         Why::LeadThere => "small steps lead to the stable point".into(),
         Why::NoMargin => "the margin of small steps is zero to rounding".into(),
         Why::NoneCertain => {
@@ -244,7 +246,7 @@ pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String 
                 verdict(client)
             )
         }
-        Tips::Holds { client } => format!(
+        Tips::Holds(client) => format!(
             "{} holds the federation: without it the verdict is {}",
             describe(client),
             verdict(client)

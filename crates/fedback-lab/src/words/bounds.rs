@@ -53,13 +53,13 @@ pub fn undefined(why: Undefined) -> String {
                 short(threshold)
             );
         }
-        Undefined::NotConvex { mu_tilde } => {
+        Undefined::NotConvex(mu_tilde) => {
             return format!("mu_tilde = {} is not positive: delta is too large", short(mu_tilde));
         }
-        Undefined::SmallBeta { least } => {
+        Undefined::SmallBeta(least) => {
             return format!("beta is not above 1/mu_tilde = {}", short(least));
         }
-        Undefined::SmallBetaOfAlternative { least } => {
+        Undefined::SmallBetaOfAlternative(least) => {
             return format!("beta is not above {}", short(least));
         }
         Undefined::LongFirstStep { first, most } => {

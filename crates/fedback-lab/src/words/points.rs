@@ -37,7 +37,7 @@ fn noted(note: &Note, report: &StableReport) -> String {
                            l2 = 0, or a response too strong for the loss)"
             .into(),
         Note::Several { count, attracting } => {
-            let this = match report.stability == Stability::Attracting {
+            let this = match report.stability() == Stability::Attracting {
                 true => "the one that small steps from the start reach",
                 false => "the first one found",
             };
@@ -45,11 +45,11 @@ fn noted(note: &Note, report: &StableReport) -> String {
                 "{count} stable points were found, {attracting} of them attracting; this is {this}"
             )
         }
-        Note::Repels { margin } => format!(
+        Note::Repels(margin) => format!(
             "the stable point repels: an eigenvalue of H + J has the real part {margin:.4}, so small \
              steps lead away from it"
         ),
-        Note::RepelsMinimisation { radius } => format!(
+        Note::RepelsMinimisation(radius) => format!(
             "small gradient steps settle here, repeated minimisation does not (its spectral radius \
              is {radius:.4})"
         ),

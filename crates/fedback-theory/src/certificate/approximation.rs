@@ -10,7 +10,7 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use nalgebra::DVector;
 
-use super::outlook::distance;
+use crate::stable::{distance, norm};
 
 /// The distance between the stable and the optimal point, and what bounds it.
 #[derive(Clone, Debug)]
@@ -49,8 +49,7 @@ pub(super) fn approximation(
         (Loss::Logistic { .. }, None) => Err(Inapplicable::NoOptimum),
         (Loss::Logistic { l2 }, Some(optimal)) if l2 > 0.0 && !federation.has_intercept() => {
             // At θ^PO the logistic loss is |θ^PO|-Lipschitz in x.
-            let lipschitz = distance(optimal, &vec![0.0; optimal.len()]);
-            Ok(2.0 * lipschitz * average_sensitivity / l2)
+            Ok(2.0 * norm(optimal) * average_sensitivity / l2)
         }
         (Loss::Logistic { .. }, Some(_)) => Err(Inapplicable::NotConvex),
     };
@@ -68,13 +67,12 @@ fn local(federation: &Federation, stable: &[f64], optimal: &[f64]) -> f64 {
     let (stable, optimal) =
         (DVector::from_column_slice(stable), DVector::from_column_slice(optimal));
     let middle = (&stable + &optimal) * 0.5;
-    let clients = federation.weights().iter().enumerate().filter(|(_, p)| **p > 0.0);
-    let terms = clients.map(|(client, p)| {
+    let terms = federation.counting().map(|client| {
         let population = federation.population(client);
         let mean = DVector::from_column_slice(&population.base_mean());
         let mut moved = DVector::zeros(middle.len());
         federation.response().apply(client, middle.as_slice(), moved.as_mut_slice());
-        p * population.sensitivity() * (&optimal - mean - moved).norm()
+        federation.weights()[client] * population.sensitivity() * (&optimal - mean - moved).norm()
     });
     2.0 * terms.sum::<f64>()
 }

@@ -20,7 +20,7 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss};
 use nalgebra::{DMatrix, DVector};
 
-use super::outlook::distance;
+use crate::stable::{distance, norm};
 
 /// A1 to A3. Where neither μ nor L is known there is no stable point to put a ball around.
 #[derive(Clone, Copy, Debug)]
@@ -60,12 +60,7 @@ pub(super) fn assumptions(
         return Assumptions { ball: None, mu: None, smoothness: None, single };
     };
     let radius = distance(start, stable).max(1.0);
-    let ball = Ball {
-        federation,
-        table,
-        radius,
-        size: radius + distance(stable, &vec![0.0; stable.len()]),
-    };
+    let ball = Ball { federation, table, size: radius + norm(stable) };
     Assumptions {
         ball: Some(radius),
         mu: Some(ball.mu()),
@@ -77,17 +72,11 @@ pub(super) fn assumptions(
 struct Ball<'a> {
     federation: &'a Federation,
     table: &'a Table,
-    radius: f64,
     /// |θ^PS| + R.
     size: f64,
 }
 
 impl Ball<'_> {
-    fn clients(&self) -> impl Iterator<Item = (usize, f64)> {
-        let weights = self.federation.weights().iter().copied().enumerate();
-        weights.filter(|(_, p)| *p > 0.0)
-    }
-
     /// How far a client's rows move at most.
     fn shift(&self, client: usize) -> f64 {
         self.federation.population(client).sensitivity() * self.size
@@ -99,7 +88,8 @@ impl Ball<'_> {
             let rows = self.table.rows_of(client);
             rows.map(|(x, _)| x.iter().map(|v| v * v).sum::<f64>()).fold(0.0, f64::max)
         };
-        self.clients().map(|(i, _)| libm::sqrt(longest(i)) + self.shift(i)).fold(0.0, f64::max)
+        let moved = |client: usize| libm::sqrt(longest(client)) + self.shift(client);
+        self.federation.counting().map(moved).fold(0.0, f64::max)
     }
 
     fn smoothness(&self) -> f64 {
@@ -107,7 +97,7 @@ impl Ball<'_> {
         let (curvature, slope) = match self.federation.loss() {
             Loss::Logistic { .. } => (0.25, 1.0),
             Loss::Mean | Loss::Squared { .. } => {
-                let labels = self.clients().flat_map(|(i, _)| self.table.block(i).1);
+                let labels = self.federation.counting().flat_map(|i| self.table.block(i).1);
                 let label = labels.fold(0.0f64, |most, y| most.max(y.abs()));
                 (1.0, row * self.size + label)
             }
@@ -117,7 +107,6 @@ impl Ball<'_> {
     }
 
     fn mu(&self) -> f64 {
-        debug_assert!(self.radius > 0.0);
         let l2 = self.federation.loss().l2();
         let curvature = match self.federation.loss() {
             Loss::Logistic { .. } => Logistic.curvature(self.longest_row() * self.size, 0.0),
@@ -127,7 +116,8 @@ impl Ball<'_> {
         let (mut mean, mut within) =
             (DVector::zeros(features), DMatrix::<f64>::zeros(features, features));
         let mut moved = 0.0;
-        for (client, p) in self.clients() {
+        for client in self.federation.counting() {
+            let p = self.federation.weights()[client];
             let (own_mean, own) = self.federation.population(client).base_moments();
             mean += own_mean.rows(0, features) * p;
             within += own.view((0, 0), (features, features)) * p;

@@ -10,14 +10,12 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::Protocol;
 
 use super::elsewhere::local_outlook;
-use super::outlook::{Case, outlook};
+use super::outlook::Case;
 use super::small_steps::direction;
 use super::verdict::Verdict;
-use super::why::Answer;
 use crate::cohort;
 use crate::constants::Constants;
-use crate::minimisation::Minimisation;
-use crate::stable::{StablePoint, stable_point_near, stable_points};
+use crate::stable::{StablePoint, StableReport, stable_points};
 
 /// Up to so many clients all are left out in turn.
 const MOST_CLIENTS: usize = 200;
@@ -82,10 +80,7 @@ pub enum Tips {
         of: usize,
     },
     /// Without this client the verdict is worse.
-    Holds {
-        /// Which.
-        client: usize,
-    },
+    Holds(usize),
     /// Nobody decides; this one pulls hardest.
     Pulls {
         /// Which.
@@ -123,14 +118,13 @@ pub(super) fn clients(
         return Clients { parts, tips: Tips::Unasked, all: false };
     }
     let (chosen, all) = influential(federation, protocol, stable);
-    for &client in &chosen {
+    for client in chosen {
         let rest = 1.0 - federation.weights()[client];
         if rest <= 1e-12 {
             continue;
         }
-        let shares = federation.weights().iter().enumerate();
-        let weights: Vec<f64> =
-            shares.map(|(i, weight)| if i == client { 0.0 } else { weight / rest }).collect();
+        let mut weights: Vec<f64> = federation.weights().iter().map(|p| p / rest).collect();
+        weights[client] = 0.0;
         let Ok(others) = federation.with_weights(weights) else { continue };
         let average =
             others.weights().iter().zip(&constants.sensitivities).map(|(p, e)| p * e).sum();
@@ -145,28 +139,26 @@ fn influential(
     protocol: &Protocol,
     stable: Option<&StablePoint>,
 ) -> (Vec<usize>, bool) {
-    let mut counting: Vec<usize> =
-        (0..federation.clients()).filter(|&i| federation.weights()[i] > 0.0).collect();
-    let dim = federation.dim() as f64;
-    let affordable = match federation.base() {
+    let counting: Vec<usize> = federation.counting().collect();
+    let (n, dim) = (counting.len() as f64, federation.dim() as f64);
+    let work = match federation.base() {
         Base::Table(table) if !federation.is_affine() => {
             let entries = (dim * dim).min(256.0);
             let rows = table.len() as f64 * (entries * entries + 60.0 * dim * dim);
-            let steps = counting.len() as f64 * protocol.local_steps as f64 * dim.powi(6);
-            (MOST_WORK / (rows + steps)) as usize
+            rows + n * protocol.local_steps as f64 * dim.powi(6)
         }
         Base::Table(_) | Base::Gaussian(_) => {
             let each = if federation.response().is_diagonal() { dim } else { dim.powi(3) };
-            let n = counting.len() as f64;
             // What clients keep is a state of its own for each of them.
             let state = if protocol.local.keeps() { 100.0 * n.powi(2) } else { 1.0 };
-            (MOST_WORK / (100.0 * each * n * state)) as usize
+            100.0 * each * n * state
         }
     };
-    let most = match counting.len() <= MOST_CLIENTS && counting.len() <= affordable {
-        true => return (counting, true),
-        false => MOST_INFLUENTIAL.min(affordable.max(3)),
-    };
+    let affordable = (MOST_WORK / work) as usize;
+    if counting.len() <= affordable.min(MOST_CLIENTS) {
+        return (counting, true);
+    }
+    let most = MOST_INFLUENTIAL.min(affordable.max(3));
     let zeros = vec![0.0; federation.dim()];
     let at = stable.map_or(zeros.as_slice(), |point| &point.theta);
     let average = federation.mean_field(at, at);
@@ -178,13 +170,15 @@ fn influential(
     };
     let mut ranked: Vec<(f64, usize)> = counting.iter().map(|i| (influence(i), *i)).collect();
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let all = ranked.len() <= most;
     ranked.truncate(most);
-    counting = ranked.into_iter().map(|(_, client)| client).collect();
-    counting.sort_unstable();
-    (counting, all)
+    let mut chosen: Vec<usize> = ranked.into_iter().map(|(_, client)| client).collect();
+    chosen.sort_unstable();
+    let all = chosen.len() == counting.len();
+    (chosen, all)
 }
 
+/// Judged again as a whole, without naming steps, where the problem is affine or there was no stable
+/// point; near the stable point, which moves a little, otherwise.
 fn without(
     others: &Federation,
     protocol: &Protocol,
@@ -192,46 +186,31 @@ fn without(
     stable: Option<&StablePoint>,
     average_sensitivity: f64,
 ) -> Without {
-    let (verdict, radius, margin) = match (others.is_affine(), stable) {
-        (false, Some(point)) => near(others, protocol, start, point),
-        _ => again(others, protocol, start),
+    let near = stable.filter(|_| !others.is_affine());
+    let report = match near {
+        Some(point) => StableReport::near(others, &point.theta),
+        None => stable_points(others, start),
     };
-    Without { verdict, minimisation_radius: radius, gradient_margin: margin, average_sensitivity }
-}
-
-type Judged = (Verdict, Option<f64>, Option<f64>);
-
-/// Judged again as a whole, without naming steps.
-fn again(others: &Federation, protocol: &Protocol, start: &[f64]) -> Judged {
-    let report = stable_points(others, start);
-    let case =
-        Case { federation: others, start, points: &report.points, arrived: None, effort: EFFORT };
-    let everywhere = report.everywhere.unwrap_or((None, None));
-    let nowhere = report.points.is_empty();
-    let small = match nowhere {
-        true => Answer::nowhere(&report),
-        false => direction(&case, protocol).answer,
+    let case = Case { effort: EFFORT, ..Case::new(others, None, start, &report) };
+    let (minimisation_radius, gradient_margin) = report.spectra();
+    let (own, small) = match (near, report.points.first()) {
+        (Some(_), Some(moved)) => {
+            let own = local_outlook(&case, protocol, moved).answer.settles;
+            (own, gradient_margin.map(|margin| margin > 0.0))
+        }
+        (Some(_), None) => (None, None),
+        (None, _) => {
+            let small = direction(&case, protocol).answer.settles;
+            (case.outlook(protocol).answer.settles, small)
+        }
     };
-    let minimised = report.minimisation.settles;
-    let own = outlook(&case, protocol).answer.settles;
-    let first = report.points.first();
-    let radius = first.map_or(everywhere.0, |point| point.minimisation_radius);
-    let margin = first.map_or(everywhere.1, |point| point.gradient_margin);
-    (Verdict::of(minimised, own, small.settles, nowhere), radius, margin)
-}
-
-/// Judged near the stable point, which moves a little.
-fn near(others: &Federation, protocol: &Protocol, start: &[f64], point: &StablePoint) -> Judged {
-    let Some(moved) = stable_point_near(others, &point.theta) else {
-        return (Verdict::Unknown, None, None);
-    };
-    let points = std::slice::from_ref(&moved);
-    let case = Case { federation: others, start, points, arrived: None, effort: EFFORT };
-    let (radius, margin) = (moved.minimisation_radius, moved.gradient_margin);
-    let minimised = Minimisation::by_radius(radius).settles;
-    let own = local_outlook(&case, protocol, &moved).answer.settles;
-    let small = margin.map(|margin| margin > 0.0);
-    (Verdict::of(minimised, own, small, false), radius, margin)
+    let (minimised, nowhere) = (report.minimisation.settles, report.points.is_empty());
+    Without {
+        verdict: Verdict::of(minimised, own, small, nowhere),
+        minimisation_radius,
+        gradient_margin,
+        average_sensitivity,
+    }
 }
 
 fn tips(verdict: Verdict, stable: Option<&StablePoint>, parts: &[ClientPart]) -> Tips {
@@ -252,7 +231,7 @@ fn tips(verdict: Verdict, stable: Option<&StablePoint>, parts: &[ClientPart]) ->
         return Tips::Over { client: *client, of: better.count() };
     }
     if let Some((client, _)) = worse.max_by(|a, b| a.1.verdict.cmp(&b.1.verdict)) {
-        return Tips::Holds { client: *client };
+        return Tips::Holds(*client);
     }
     let hardest = left.iter().max_by(|a, b| margin(&a.1).total_cmp(&margin(&b.1)));
     match (hardest, stable.and_then(|point| point.gradient_margin)) {

@@ -3,11 +3,11 @@
 
 use fedback_core::protocol::{Protocol, Round, StepSize};
 
-use super::mean_path::{self, Ending};
-use super::outlook::{Case, Outlook, Place, always_rescales, constant, distance, scale};
+use super::mean_path::{self, Arrival};
+use super::outlook::{Case, Outlook, Place, constant};
 use super::why::{Answer, Why};
 use crate::limit::Floor;
-use crate::stable::StablePoint;
+use crate::stable::{StablePoint, norm};
 
 /// Rounds after which a path that is not near yet is not called settling.
 const MOST_ROUNDS: f64 = 1e6;
@@ -17,34 +17,17 @@ const LARGEST_ON_THE_WAY: f64 = 1.05;
 /// What a protocol does from the start of the case.
 pub(super) fn outlook(case: &Case<'_>, protocol: &Protocol, anywhere: f64) -> Outlook {
     let (index, end, travelled) = match mean_path::follow(case, protocol) {
-        Ending::Reached { point, theta, rounds } => (point, theta, rounds),
-        Ending::Escaped { rounds } => {
-            return Outlook::new(Some(false), Why::RunsAway { rounds }, anywhere);
-        }
-        Ending::Wanders => return Outlook::new(Some(false), Why::KeepsMoving, anywhere),
-        Ending::Lost(why) => return Outlook::new(None, why, anywhere),
+        Ok(Arrival { point, theta, rounds }) => (point, theta, rounds),
+        Err(answer) => return Outlook::new(answer, anywhere),
     };
-    let point = &case.points[index];
-    let place = Place { point, at: &end, scale: scale(case, point) };
-    Outlook { point: Some(index), ..at_end(case, protocol, &place, travelled) }
-}
-
-/// The end of a path that is known to lead there.
-fn at_end(case: &Case<'_>, protocol: &Protocol, place: &Place<'_>, travelled: f64) -> Outlook {
-    let mut map = match case.map(protocol, place.at) {
-        Ok(map) => map,
-        Err(why) => return Outlook::new(None, Why::NotLinear(why), place.scale),
-    };
-    let first = protocol.step_size.at(protocol.first_step(Round(0)));
-    // A decaying step is judged as if it stayed what it is at first: then every later one is calmer.
-    let mut found = constant(&mut map, place, first, 0.0);
-    if found.answer.settles != Some(true) {
-        return undecided(protocol, found);
-    }
-    let floor = map.floor(first);
-    let robust =
-        || floor.as_ref().map_or(Ok(()), |floor| robust(case, protocol, place, floor, first));
-    if let Err(why) = on_the_way(case, protocol, place.at, first).and_then(|()| robust()) {
+    let place = Place { at: &end, ..case.place(&case.stable.points[index]) };
+    let (mut found, floor) = at_first_step(case, protocol, &place);
+    found.point = Some(index);
+    let Some(floor) = floor else { return found };
+    let first = first_size(protocol);
+    let calm = on_the_way(case, protocol, &end, first)
+        .and_then(|()| robust(case, protocol, &place, &floor, first));
+    if let Err(why) = calm {
         return Outlook { answer: Answer::new(None, why), ..found };
     }
     found.rounds = Some(travelled);
@@ -55,38 +38,48 @@ fn at_end(case: &Case<'_>, protocol: &Protocol, place: &Place<'_>, travelled: f6
         found.answer.why = Why::PowerLaw { rate, squares: false };
     }
     if travelled > MOST_ROUNDS {
-        found.answer = Answer::new(None, Why::Far { rounds: travelled });
+        found.answer = Answer::new(None, Why::Far(travelled));
     }
     found
 }
 
-/// Steps that decay get smaller: that the first one is too large says nothing of the others.
-fn undecided(protocol: &Protocol, found: Outlook) -> Outlook {
-    match protocol.step_size {
-        StepSize::Constant(_) => found,
-        StepSize::Decaying { .. } => {
-            let why = Why::FirstStep(Box::new(found.answer.why.clone()));
-            Outlook { answer: Answer::new(None, why), ..found }
-        }
+/// What a run does that is at the point already.
+pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -> Outlook {
+    let place = case.place(point);
+    match case.always_rescales(protocol) {
+        true => Outlook::new(Answer::new(Some(false), Why::Rescaled), place.scale),
+        false => at_first_step(case, protocol, &place).0,
     }
 }
 
-/// What a run does that is at the point already.
-pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &StablePoint) -> Outlook {
-    let scale = scale(case, point);
-    if always_rescales(case, protocol) {
-        return Outlook::new(Some(false), Why::Rescaled, scale);
-    }
-    let mut map = match case.map(protocol, &point.theta) {
+/// The size of the first step. One that decays is judged as if it stayed what it is at first: then every
+/// later one is calmer.
+fn first_size(protocol: &Protocol) -> f64 {
+    protocol.step_size.at(protocol.first_step(Round(0)))
+}
+
+/// What a run does at the end of its way, and the cloud that it ends in where it settles.
+fn at_first_step(
+    case: &Case<'_>,
+    protocol: &Protocol,
+    place: &Place<'_>,
+) -> (Outlook, Option<Floor>) {
+    let mut map = match case.map(protocol, place.at) {
         Ok(map) => map,
-        Err(why) => return Outlook::new(None, Why::NotLinear(why), scale),
+        Err(why) => {
+            return (Outlook::new(Answer::new(None, Why::NotLinear(why)), place.scale), None);
+        }
     };
-    let first = protocol.step_size.at(protocol.first_step(Round(0)));
-    let place = Place { point, at: &point.theta, scale };
-    let found = constant(&mut map, &place, first, 0.0);
-    match found.answer.settles {
-        Some(true) => found,
-        Some(false) | None => undecided(protocol, found),
+    let size = first_size(protocol);
+    let found = constant(&mut map, place, size, 0.0);
+    match (found.answer.settles, protocol.step_size) {
+        (Some(true), _) => (found, map.floor(size)),
+        (_, StepSize::Constant(_)) => (found, None),
+        // Steps that decay get smaller: that the first one is too large says nothing of the others.
+        (_, StepSize::Decaying { .. }) => {
+            let why = Why::FirstStep(Box::new(found.answer.why));
+            (Outlook { answer: Answer::new(None, why), ..found }, None)
+        }
     }
 }
 
@@ -95,9 +88,7 @@ pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &Stable
 fn on_the_way(case: &Case<'_>, protocol: &Protocol, end: &[f64], size: f64) -> Result<(), Why> {
     for share in [0.0, 0.5] {
         let between = case.start.iter().zip(end).map(|(a, b)| a + share * (b - a));
-        let between: Vec<f64> = between.collect();
-        let map = case.map(protocol, &between).ok();
-        let radius = map.and_then(|mut map| map.mean_square_radius(size));
+        let radius = square_radius(case, protocol, &between.collect::<Vec<_>>(), size);
         if radius.is_none_or(|radius| radius > LARGEST_ON_THE_WAY) {
             return Err(Why::OnTheWay { size, by: radius.unwrap_or(f64::NAN) });
         }
@@ -127,22 +118,23 @@ fn robust(
     axes.sort_by(|a, b| cloud.eigenvalues[*b].total_cmp(&cloud.eigenvalues[*a]));
     for &axis in axes.iter().take(AXES) {
         let reach = REACH * cloud.eigenvalues[axis].max(0.0).sqrt();
-        for sign in [reach, -reach] {
-            if reach <= 1e-9 * (1.0 + distance(end, &vec![0.0; end.len()])) {
-                continue;
-            }
-            let out = cloud.eigenvectors.column(axis) * sign;
+        if reach <= 1e-9 * (1.0 + norm(end)) {
+            continue;
+        }
+        for out in [reach, -reach].map(|reach| cloud.eigenvectors.column(axis) * reach) {
             let there: Vec<f64> = end.iter().zip(out.iter()).map(|(e, o)| e + o).collect();
             let gradient = case.federation.mean_field(&there, &there).gradient;
             let back = inverse.solve(&gradient).map_or(f64::NAN, |newton| newton.dot(&out));
-            let map = case.map(protocol, &there).ok();
-            let radius = map.and_then(|mut map| map.mean_square_radius(size));
-            let holds =
-                back > 0.25 * out.norm_squared() && radius.is_some_and(|radius| radius < 1.0);
-            if !holds {
+            let radius = square_radius(case, protocol, &there, size);
+            if !(back > 0.25 * out.norm_squared() && radius.is_some_and(|radius| radius < 1.0)) {
                 return Err(Why::CarriedAway { size, reach });
             }
         }
     }
     Ok(())
+}
+
+/// What a round near `theta` multiplies squared errors by.
+fn square_radius(case: &Case<'_>, protocol: &Protocol, theta: &[f64], size: f64) -> Option<f64> {
+    case.map(protocol, theta).ok()?.mean_square_radius(size)
 }

@@ -4,8 +4,9 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Step};
 use nalgebra::DVector;
 
-use crate::cohort::Arrived;
-use crate::limit::{Floor, RoundMap};
+use super::outlook::Case;
+use crate::limit::Floor;
+use crate::optimal::OptimalPoint;
 use crate::stable::{Stability, StablePoint};
 
 /// One stable point.
@@ -40,18 +41,17 @@ pub struct Bias {
 }
 
 impl LocalTruth {
-    /// Everything but the price. `known` are largest steps that were found already.
+    /// `known` are largest steps that were found already.
     pub(super) fn of(
-        federation: &Federation,
+        case: &Case<'_>,
         protocol: &Protocol,
-        arrived: Option<&Arrived>,
         point: &StablePoint,
+        optimal: Option<&OptimalPoint>,
         rounds: u64,
         known: Option<(Option<f64>, Option<f64>)>,
     ) -> Self {
         let attracting = point.stability() == Stability::Attracting;
-        let map = || RoundMap::new(federation, protocol, arrived, &point.theta).ok();
-        let mut map = attracting.then(map).flatten();
+        let mut map = attracting.then(|| case.scan(protocol, &point.theta).ok()).flatten();
         let (largest_in_mean, largest) = known.unwrap_or_else(|| match &mut map {
             Some(map) => (map.largest_step(), map.largest_step_in_mean_square()),
             None => (None, None),
@@ -59,12 +59,15 @@ impl LocalTruth {
         let last = rounds.saturating_mul(protocol.local_steps as u64).saturating_sub(1);
         let step_size = protocol.step_size.at(Step(last));
         let floor = map.and_then(|mut map| map.floor(step_size));
+        let risk = case.federation.risk(&point.theta, &point.theta);
+        // Less than rounding is nothing.
+        let price = |price: f64| if price.abs() > 1e-13 * risk.abs() { price } else { 0.0 };
         LocalTruth {
-            risk: federation.risk(&point.theta, &point.theta),
-            price: None,
+            risk,
+            price: optimal.map(|optimal| price(risk - optimal.risk)),
             largest_in_mean,
             largest,
-            bias: floor.map(|floor| bias(federation, point, &floor, step_size)),
+            bias: floor.map(|floor| bias(case.federation, point, &floor, step_size)),
             point: point.clone(),
         }
     }

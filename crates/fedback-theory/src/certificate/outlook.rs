@@ -14,12 +14,14 @@ use super::elsewhere;
 use super::why::{Answer, Why};
 use crate::cohort::{self, Arrived};
 use crate::exact::{ExactCurve, NoMoments};
-use crate::limit::{self, NoMap, RoundMap};
+use crate::limit::{self, LARGE_BUDGET, NoMap, RoundMap};
 use crate::round;
-use crate::stable::StablePoint;
+use crate::stable::{StablePoint, StableReport, distance, norm};
 
+/// Numbers that following a path may touch.
+const EFFORT: f64 = 3e7;
 /// Rounds after which an error that is not near yet is not called settling.
-pub const MOST_ROUNDS: f64 = 1e9;
+const MOST_ROUNDS: f64 = 1e9;
 /// Scales that the error may grow to on its way.
 const MOST_GROWTH: f64 = 10.0;
 /// The share of the scale that is near.
@@ -28,22 +30,50 @@ const NEAR: f64 = 0.25;
 const LARGEST_FLOOR: f64 = 0.4;
 /// Exact rounds that are looked at in any case.
 const LEAST_ROUNDS: u64 = 20;
+/// Exact rounds that are looked at where steps hardly change.
+const FROZEN_ROUNDS: f64 = 10_000.0;
 /// A radius closer to one than this is one.
 const ROUNDING: f64 = 1e-10;
 
-/// A problem, a start, and the stable points in question.
+/// A problem, a start, and the stable points in question: what verdicts are about.
 #[derive(Clone, Copy)]
-pub(super) struct Case<'a> {
+pub struct Case<'a> {
     pub(super) federation: &'a Federation,
-    pub(super) start: &'a [f64],
-    pub(super) points: &'a [StablePoint],
     /// Who is among the first to arrive, where that depends on who is fast.
     pub(super) arrived: Option<&'a Arrived>,
+    pub(super) start: &'a [f64],
+    pub(super) stable: &'a StableReport,
     /// Numbers that following a path may touch.
     pub(super) effort: f64,
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    /// A problem whose stable points are known. Where it is given who arrives first, the federation has
+    /// the weights that count.
+    pub fn new(
+        federation: &'a Federation,
+        arrived: Option<&'a Arrived>,
+        start: &'a [f64],
+        stable: &'a StableReport,
+    ) -> Self {
+        Case { federation, arrived, start, stable, effort: EFFORT }
+    }
+
+    /// What a protocol does from the start.
+    pub fn outlook(&self, protocol: &Protocol) -> Outlook {
+        let Some(point) = self.stable.points.first() else {
+            return Outlook::new(Answer::new(None, Why::NoStablePoint), f64::NAN);
+        };
+        let place = self.place(point);
+        if self.always_rescales(protocol) {
+            return Outlook::new(Answer::new(Some(false), Why::Rescaled), place.scale);
+        }
+        match self.federation.is_affine() {
+            true => Outlook { point: Some(0), ..affine(self, protocol, &place) },
+            false => elsewhere::outlook(self, protocol, place.scale),
+        }
+    }
+
     /// Rounds linearised for a scan of step sizes.
     pub(super) fn scan(&self, protocol: &Protocol, theta: &[f64]) -> Result<RoundMap, NoMap> {
         RoundMap::new(self.federation, protocol, self.arrived, theta)
@@ -51,13 +81,45 @@ impl Case<'_> {
 
     /// Rounds linearised for a few step sizes.
     pub(super) fn map(&self, protocol: &Protocol, theta: &[f64]) -> Result<RoundMap, NoMap> {
-        RoundMap::thorough(self.federation, protocol, self.arrived, theta)
+        RoundMap::within(LARGE_BUDGET, self.federation, protocol, self.arrived, theta)
     }
 
     /// How fast rounds of small steps move.
     pub(super) fn speed(&self, protocol: &Protocol) -> f64 {
         self.arrived.map_or(1.0, Arrived::speed) * round::speed(protocol)
     }
+
+    /// Rounds that effort allows where each touches so many numbers, and at least some; none where even
+    /// these would cost far more.
+    pub(super) fn rounds_within_effort(&self, each: f64, least: f64) -> Option<f64> {
+        (each <= 10.0 * self.effort).then(|| (self.effort / each).max(least))
+    }
+
+    /// Whether models are rescaled at random by ever smaller steps.
+    pub(super) fn always_rescales(&self, protocol: &Protocol) -> bool {
+        let constant = matches!(protocol.step_size, StepSize::Constant(_));
+        cohort::rescales(self.federation, protocol) && !constant
+    }
+
+    /// √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient).
+    pub(super) fn scale(&self, point: &StablePoint) -> f64 {
+        let (apart, size) = (distance(self.start, &point.theta), norm(&point.theta));
+        let noise = limit::observation_noise(self.federation, &point.theta);
+        (apart * apart + size * size + noise).sqrt()
+    }
+
+    /// A stable point as the place where rounds are linearised.
+    pub(super) fn place<'p>(&self, point: &'p StablePoint) -> Place<'p> {
+        Place { point, at: &point.theta, scale: self.scale(point) }
+    }
+}
+
+/// Where a round is linearised, and what it is compared with.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) point: &'a StablePoint,
+    pub(super) at: &'a [f64],
+    pub(super) scale: f64,
 }
 
 /// What a protocol does at given step sizes.
@@ -84,73 +146,30 @@ impl Outlook {
         self.answer.settles == Some(true) && near
     }
 
-    pub(super) fn new(settles: Option<bool>, why: Why, scale: f64) -> Self {
-        let answer = Answer::new(settles, why);
+    pub(super) fn new(answer: Answer, scale: f64) -> Self {
         Outlook { answer, point: None, rounds: None, peak: None, floor: None, scale }
     }
 }
 
-/// What a protocol does from the start of the case.
-pub(super) fn outlook(case: &Case<'_>, protocol: &Protocol) -> Outlook {
-    let Some(first) = case.points.first() else {
-        return Outlook::new(None, Why::NoStablePoint, f64::NAN);
-    };
-    let scale = scale(case, first);
-    if always_rescales(case, protocol) {
-        return Outlook::new(Some(false), Why::Rescaled, scale);
-    }
-    match case.federation.is_affine() {
-        true => affine(case, protocol, first, scale),
-        false => elsewhere::outlook(case, protocol, scale),
-    }
-}
-
-/// Whether models are rescaled at random by ever smaller steps.
-pub(super) fn always_rescales(case: &Case<'_>, protocol: &Protocol) -> bool {
-    let constant = matches!(protocol.step_size, StepSize::Constant(_));
-    cohort::rescales(case.federation, protocol) && !constant
-}
-
-/// √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient).
-pub(super) fn scale(case: &Case<'_>, point: &StablePoint) -> f64 {
-    let zeros = vec![0.0; point.theta.len()];
-    let (apart, size) = (distance(case.start, &point.theta), distance(&point.theta, &zeros));
-    let noise = limit::observation_noise(case.federation, &point.theta);
-    (apart * apart + size * size + noise).sqrt()
-}
-
-fn affine(case: &Case<'_>, protocol: &Protocol, point: &StablePoint, scale: f64) -> Outlook {
-    let mut map = match case.map(protocol, &point.theta) {
+fn affine(case: &Case<'_>, protocol: &Protocol, place: &Place<'_>) -> Outlook {
+    let mut map = match case.map(protocol, place.at) {
         Ok(map) => map,
-        Err(why) => return Outlook::new(None, Why::NotLinear(why), scale),
+        Err(why) => return Outlook::new(Answer::new(None, Why::NotLinear(why)), place.scale),
     };
-    let mut found = match protocol.step_size {
-        StepSize::Constant(size) => {
-            let place = Place { point, at: &point.theta, scale };
-            constant(&mut map, &place, size, distance(case.start, &point.theta))
-        }
+    match protocol.step_size {
+        StepSize::Constant(size) => constant(&mut map, place, size, distance(case.start, place.at)),
         StepSize::Decaying { beta, gamma } => {
-            decaying(case, protocol, &mut map, (beta, gamma), scale)
+            decaying(case, protocol, &mut map, (beta, gamma), place)
         }
-    };
-    found.point = Some(0);
-    found
-}
-
-/// Where a round is linearised, and what it is compared with.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) point: &'a StablePoint,
-    pub(super) at: &'a [f64],
-    pub(super) scale: f64,
+    }
 }
 
 /// A constant step size: the radius decides, then the size of the floor.
 pub(super) fn constant(map: &mut RoundMap, place: &Place<'_>, size: f64, start: f64) -> Outlook {
     let Place { point, at, scale } = *place;
-    let say = |settles, why| Outlook::new(settles, why, scale);
+    let say = |settles, why| Outlook::new(Answer::new(settles, why), scale);
     let (Some(mean), Some(square)) = (map.radius(size), map.mean_square_radius(size)) else {
-        return say(Some(false), Why::NotFinite { size });
+        return say(Some(false), Why::NotFinite(size));
     };
     if square >= 1.0 - ROUNDING {
         return match mean > 1.0 {
@@ -197,10 +216,9 @@ fn decaying(
     protocol: &Protocol,
     map: &mut RoundMap,
     (beta, gamma): (f64, f64),
-    scale: f64,
+    &Place { point, scale, .. }: &Place<'_>,
 ) -> Outlook {
-    let say = |settles, why| Outlook::new(settles, why, scale);
-    let point = &case.points[0];
+    let say = |settles, why| Outlook::new(Answer::new(settles, why), scale);
     let margin = point.gradient_margin.unwrap_or(f64::NAN);
     if margin.is_nan() || margin <= 0.0 {
         return say(Some(false), Why::Away);
@@ -216,7 +234,12 @@ fn decaying(
     };
     let mut shrinks =
         |size: f64| map.mean_square_radius(size).is_some_and(|radius| radius < 1.0 - ROUNDING);
-    let affordable = (case.effort / curve.work_of_round()).max(4.0) as u64;
+    let Some(most) = case.rounds_within_effort(curve.work_of_round(), 4.0) else {
+        return say(None, Why::TooMuchWork);
+    };
+    // Steps that stay what they are for as long as counts show soon whether they get anywhere.
+    let frozen = gamma / protocol.local_steps as f64 > MOST_ROUNDS;
+    let affordable = if frozen { most.min(FROZEN_ROUNDS) } else { most } as u64;
     // A bound takes a dozen rounds' work.
     let bounded = affordable > 40;
     let e = protocol.local_steps as f64;
@@ -261,8 +284,4 @@ fn decaying(
         found.answer = Answer::new(None, Why::SlowPower { rate, rounds });
     }
     found
-}
-
-pub(super) fn distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }

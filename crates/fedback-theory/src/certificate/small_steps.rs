@@ -2,13 +2,16 @@
 
 use fedback_core::protocol::{Aggregate, Protocol, StepSize};
 
-use super::mean_path::{self, Ending};
-use super::outlook::{Case, outlook};
+use super::mean_path;
+use super::outlook::Case;
 use super::why::{Answer, Why};
 use crate::cohort;
+use crate::stable::Note;
 
 /// How often steps are halved before giving up.
 const HALVINGS: usize = 24;
+/// The same for steps that decay where a round alone is more than paths should take.
+const FEW: usize = 2;
 /// A margin this small against the curvature is zero.
 const ROUNDING: f64 = 1e-12;
 
@@ -30,7 +33,7 @@ pub struct SmallSteps {
 }
 
 impl SmallSteps {
-    pub(super) fn new(answer: Answer) -> Self {
+    fn new(answer: Answer) -> Self {
         SmallSteps {
             answer,
             point: None,
@@ -40,33 +43,32 @@ impl SmallSteps {
             decaying: None,
         }
     }
-
-    fn say(settles: Option<bool>, why: Why) -> Self {
-        SmallSteps::new(Answer::new(settles, why))
-    }
 }
 
 /// Where small steps lead, without naming any.
 pub(super) fn direction(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
+    let say = |settles, why| SmallSteps::new(Answer::new(settles, why));
+    if case.stable.points.is_empty() {
+        // Of an affine problem it says something that it has no stable point, of others nothing.
+        let certain = case.stable.notes.contains(&Note::None);
+        return say(certain.then_some(false), Why::Nowhere);
+    }
     if cohort::rescales(case.federation, protocol) {
-        return SmallSteps::say(Some(false), Why::RescaledMore);
+        return say(Some(false), Why::RescaledMore);
     }
     let index = match case.federation.is_affine() {
         true => 0,
         false => match mean_path::follow(case, &tiny(case, protocol)) {
-            Ending::Reached { point, .. } => point,
-            Ending::Escaped { .. } => return SmallSteps::say(Some(false), Why::SmallRunAway),
-            Ending::Wanders => return SmallSteps::say(Some(false), Why::SmallKeepMoving),
-            Ending::Lost(why) => return SmallSteps::say(None, why),
+            Ok(arrival) => arrival.point,
+            Err(answer) => return SmallSteps::new(answer),
         },
     };
-    let margin = case.points[index].gradient_margin.unwrap_or(f64::NAN);
-    let (settles, why) = match margin {
+    let (settles, why) = match case.stable.points[index].gradient_margin.unwrap_or(f64::NAN) {
         margin if margin > ROUNDING => (Some(true), Why::LeadThere),
         margin if margin < -ROUNDING => (Some(false), Why::Away),
         _ => (None, Why::NoMargin),
     };
-    SmallSteps { point: Some(index), ..SmallSteps::say(settles, why) }
+    SmallSteps { point: Some(index), ..say(settles, why) }
 }
 
 /// Where small steps lead, how small they must be, and some that are.
@@ -76,34 +78,33 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     }
     let mut found = direction(case, protocol);
     let (Some(true), Some(index)) = (found.answer.settles, found.point) else { return found };
-    let point = &case.points[index];
+    let point = &case.stable.points[index];
     let margin = point.gradient_margin.unwrap_or(f64::NAN);
     if let Ok(mut map) = case.scan(protocol, &point.theta) {
         found.largest_in_mean = map.largest_step();
         found.largest = map.largest_step_in_mean_square();
     }
     let works =
-        |step_size: StepSize| outlook(case, &Protocol { step_size, ..*protocol }).settles_near();
+        |step_size: StepSize| case.outlook(&Protocol { step_size, ..*protocol }).settles_near();
     // Half of the limit where moments are exact; further from it where they are linearised.
     let share = if case.federation.is_affine() { 0.5 } else { 0.2 };
-    let mut size = rounded_down(share * found.largest.unwrap_or(0.0));
-    for _ in 0..HALVINGS {
-        if size.is_nan() || size <= 0.0 {
-            break;
-        }
+    let steps = (case.federation.clients() * protocol.local_steps) as f64;
+    let followed = if steps > case.effort { FEW } else { HALVINGS };
+    let sizes = halved(share * found.largest.unwrap_or(0.0)).take(HALVINGS);
+    for (tried, size) in sizes.enumerate() {
         if found.constant.is_none() && works(StepSize::Constant(size)) {
             found.constant = Some(size);
         }
         // Twice the rate at which the law of large t sets in; the first step is the constant one's.
-        let beta = rounded_up(2.0 / (margin * case.speed(protocol)));
-        let gamma = rounded_up(beta / size);
-        if found.decaying.is_none() && works(StepSize::Decaying { beta, gamma }) {
+        let beta = rounded(2.0 / (margin * case.speed(protocol)), libm::ceil);
+        let gamma = rounded(beta / size, libm::ceil);
+        let decaying = found.decaying.is_none() && tried < followed;
+        if decaying && works(StepSize::Decaying { beta, gamma }) {
             found.decaying = Some((beta, gamma));
         }
         if found.constant.is_some() && found.decaying.is_some() {
             break;
         }
-        size = rounded_down(0.5 * size);
     }
     if found.constant.is_none() && found.decaying.is_none() {
         found.answer = Answer::new(None, Why::NoneCertain);
@@ -113,24 +114,25 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
 
 /// Averaged models: only steps that contract faster than the averaging scatters can do.
 fn despite_rescaling(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
-    let mut found = direction(case, protocol);
+    let found = direction(case, protocol);
     let deltas = Protocol { aggregate: Aggregate::Deltas, ..*protocol };
     let toward = direction(case, &deltas);
     let (Some(true), Some(index)) = (toward.answer.settles, toward.point) else { return found };
-    let map = case.scan(&deltas, &case.points[index].theta).ok();
+    let map = case.scan(&deltas, &case.stable.points[index].theta).ok();
     let largest = map.and_then(|mut map| map.largest_step_in_mean_square());
-    let mut size = largest.unwrap_or(f64::NAN);
-    for _ in 0..8 {
-        size = rounded_down(0.5 * size);
-        let step_size = StepSize::Constant(size);
-        let settles = || outlook(case, &Protocol { step_size, ..*protocol }).answer.settles;
-        if size > 0.0 && settles() == Some(true) {
-            found.answer = Answer::new(Some(true), Why::FasterThanScatter);
-            (found.point, found.constant) = (Some(index), Some(size));
-            break;
-        }
+    let settles = |size: &f64| {
+        let step_size = StepSize::Constant(*size);
+        case.outlook(&Protocol { step_size, ..*protocol }).answer.settles == Some(true)
+    };
+    match halved(0.5 * largest.unwrap_or(0.0)).take(8).find(settles) {
+        Some(size) => SmallSteps {
+            answer: Answer::new(Some(true), Why::FasterThanScatter),
+            point: Some(index),
+            constant: Some(size),
+            ..found
+        },
+        None => found,
     }
-    found
 }
 
 /// The protocol with steps so small that its rounds are a flow.
@@ -140,16 +142,13 @@ fn tiny(case: &Case<'_>, protocol: &Protocol) -> Protocol {
     Protocol { step_size: StepSize::Constant(1e-9 / slope), ..*protocol }
 }
 
-/// Two significant digits, not above.
-fn rounded_down(value: f64) -> f64 {
-    rounded(value, libm::floor)
+/// A step size and its halves, each with two significant digits, not above; none where it is zero.
+fn halved(size: f64) -> impl Iterator<Item = f64> {
+    let down = |size: f64| Some(rounded(size, libm::floor)).filter(|size| *size > 0.0);
+    std::iter::successors(down(size), move |size| down(0.5 * size))
 }
 
-/// Two significant digits, not below.
-fn rounded_up(value: f64) -> f64 {
-    rounded(value, libm::ceil)
-}
-
+/// Two significant digits, rounded as `how` says.
 fn rounded(value: f64, how: fn(f64) -> f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return value;
@@ -166,9 +165,9 @@ mod tests {
 
     #[test]
     fn round_numbers_are_round() {
-        assert_eq!(rounded_down(0.037_84), 0.037);
-        assert_eq!(rounded_up(1234.5), 1300.0);
-        assert_eq!(rounded_up(20.0), 20.0);
-        assert_eq!(rounded_down(2.5e-7), 2.5e-7);
+        assert_eq!(rounded(0.037_84, libm::floor), 0.037);
+        assert_eq!(rounded(1234.5, libm::ceil), 1300.0);
+        assert_eq!(rounded(20.0, libm::ceil), 20.0);
+        assert_eq!(rounded(2.5e-7, libm::floor), 2.5e-7);
     }
 }

@@ -2,11 +2,9 @@
 
 use fedback_core::protocol::Protocol;
 
-use super::outlook::{Case, Outlook, outlook};
+use super::outlook::{Case, Outlook};
 use super::small_steps::{SmallSteps, small_steps};
-use super::why::Answer;
 use crate::minimisation::Minimisation;
-use crate::stable::StableReport;
 
 /// What retraining does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,16 +84,39 @@ impl Judgement {
     }
 }
 
-/// Judges a problem whose stable points are known.
-pub(super) fn judge(case: &Case<'_>, protocol: &Protocol, report: &StableReport) -> Judgement {
-    let nowhere = case.points.is_empty();
-    Judgement {
-        minimisation: report.minimisation.clone(),
-        own_steps: outlook(case, protocol),
-        small_steps: match nowhere {
-            true => SmallSteps::new(Answer::nowhere(report)),
-            false => small_steps(case, protocol),
-        },
-        nowhere,
+impl Case<'_> {
+    /// The verdict, without the rest of a certificate.
+    pub fn judge(&self, protocol: &Protocol) -> Judgement {
+        Judgement {
+            minimisation: self.stable.minimisation.clone(),
+            own_steps: self.outlook(protocol),
+            small_steps: small_steps(self, protocol),
+            nowhere: self.stable.points.is_empty(),
+        }
+    }
+}
+
+/// How sure a verdict is where the responses were estimated: the shares of verdicts among resamples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confidence {
+    /// How many problems were judged.
+    pub resamples: usize,
+    /// The share of every verdict, in the order of [`Verdict::ALL`].
+    pub shares: [f64; 5],
+}
+
+impl Confidence {
+    /// Counts verdicts; none where there are none.
+    pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Self> {
+        let mut counts = [0usize; 5];
+        verdicts.into_iter().for_each(|verdict| counts[verdict as usize] += 1);
+        let resamples: usize = counts.iter().sum();
+        let shares = counts.map(|count| count as f64 / resamples as f64);
+        (resamples > 0).then_some(Confidence { resamples, shares })
+    }
+
+    /// The share of one verdict.
+    pub fn share(&self, verdict: Verdict) -> f64 {
+        self.shares[verdict as usize]
     }
 }

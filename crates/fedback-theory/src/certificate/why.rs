@@ -1,7 +1,6 @@
 //! Why a protocol settles, or does not, or why that is not known: the numbers of a sentence.
 
 use crate::limit::NoMap;
-use crate::stable::StableReport;
 
 /// Why.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,10 +14,7 @@ pub enum Why {
     /// Rounds could not be linearised.
     NotLinear(NoMap),
     /// A round at this step size is not finite.
-    NotFinite {
-        /// η.
-        size: f64,
-    },
+    NotFinite(f64),
     /// A round multiplies the mean error by this.
     MeanGrows {
         /// η.
@@ -83,18 +79,14 @@ pub enum Why {
         /// Rounds.
         rounds: f64,
     },
-    /// Without noise the path runs away.
-    RunsAway {
-        /// Rounds.
-        rounds: f64,
-    },
+    /// Without noise the path runs away within these rounds.
+    RunsAway(f64),
     /// Without noise the path keeps moving, and nothing attracts it.
     KeepsMoving,
     /// The path without noise had not arrived after these rounds.
-    NotArrived {
-        /// Rounds.
-        rounds: f64,
-    },
+    NotArrived(f64),
+    /// Rounds are too much work to be followed.
+    TooMuchWork,
     /// The averaged gradient flow was not followed to an end.
     FlowLost,
     /// The first of steps that decay is too large, because of this.
@@ -114,16 +106,9 @@ pub enum Why {
         reach: f64,
     },
     /// Getting near would take these rounds.
-    Far {
-        /// Rounds.
-        rounds: f64,
-    },
+    Far(f64),
     /// Small steps: the smaller, the worse models of unequal weights are rescaled.
     RescaledMore,
-    /// Small steps run away.
-    SmallRunAway,
-    /// Small steps keep moving.
-    SmallKeepMoving,
     /// Small steps lead to the stable point.
     LeadThere,
     /// The margin of small steps is zero to rounding.
@@ -146,13 +131,5 @@ pub struct Answer {
 impl Answer {
     pub(super) fn new(settles: Option<bool>, why: Why) -> Self {
         Answer { settles, why }
-    }
-
-    /// Of an affine problem it says something that it has no stable point, of others nothing.
-    pub(super) fn nowhere(report: &StableReport) -> Self {
-        let certain = report.everywhere.is_some()
-            && !report.line
-            && report.stability == crate::stable::Stability::None;
-        Answer::new(certain.then_some(false), Why::Nowhere)
     }
 }

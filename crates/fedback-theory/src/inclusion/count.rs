@@ -49,45 +49,34 @@ impl Count {
     /// The same without one client, who has arrived with probability q.
     pub(super) fn without(&self, q: f64) -> Self {
         let others = self.probabilities.len() - 1;
-        let mut probabilities = vec![0.0; others];
-        let mut last = 0.0;
+        let mut probabilities: Vec<f64>;
         if q <= 0.5 {
-            for (k, left) in probabilities.iter_mut().enumerate() {
-                last = divided(self.probabilities[k] - q * last, 1.0 - q);
-                *left = last;
-            }
+            probabilities = divided(self.probabilities[..others].iter(), q).collect();
         } else {
-            for (k, left) in probabilities.iter_mut().enumerate().rev() {
-                last = divided(self.probabilities[k + 1] - (1.0 - q) * last, q);
-                *left = last;
-            }
+            probabilities = divided(self.probabilities[1..].iter().rev(), 1.0 - q).collect();
+            probabilities.reverse();
         }
         Count { probabilities }
     }
 
     /// P(at most k arrivals) without one client, without the other probabilities.
     pub(super) fn at_most_without(&self, q: f64, k: usize) -> f64 {
-        let (mut sum, mut last) = (0.0, 0.0);
-        if q <= 0.5 {
-            for probability in self.probabilities.iter().take(k + 1) {
-                last = divided(probability - q * last, 1.0 - q);
-                sum += last;
+        match q <= 0.5 {
+            true => divided(self.probabilities.iter().take(k + 1), q).sum(),
+            false => {
+                1.0 - divided(self.probabilities.iter().skip(k + 2).rev(), 1.0 - q).sum::<f64>()
             }
-            sum
-        } else {
-            for probability in self.probabilities.iter().skip(k + 2).rev() {
-                last = divided(probability - (1.0 - q) * last, q);
-                sum += last;
-            }
-            1.0 - sum
         }
     }
 }
 
-/// A quotient of probabilities; what rounding makes negative is nothing.
-fn divided(probability: f64, by: f64) -> f64 {
-    let quotient = probability / by;
-    if quotient < NOTHING { 0.0 } else { quotient }
+/// The quotient of a polynomial and (1 − q, q), from one end; what rounding makes negative is nothing.
+fn divided<'a>(polynomial: impl Iterator<Item = &'a f64>, q: f64) -> impl Iterator<Item = f64> {
+    polynomial.scan(0.0, move |last, coefficient| {
+        let quotient = (coefficient - q * *last) / (1.0 - q);
+        *last = if quotient < NOTHING { 0.0 } else { quotient };
+        Some(*last)
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@ use fedback_core::protocol::Scheme;
 use super::Question;
 use crate::cohort;
 
+/// Local steps beyond which nobody goes without saying so.
+const MOST_LOCAL_STEPS: usize = 2000;
+
 impl Question {
     /// Whether larger cohorts cost more.
     pub(super) fn waits(&self) -> bool {
@@ -26,18 +29,22 @@ impl Question {
             && self.schemes.iter().any(|allowed| std::mem::discriminant(allowed) == kind)
     }
 
+    /// The E to look at: all up to `every`, and from there on such that grow by about `factor`.
+    pub(super) fn all_local_steps(&self, every: usize, factor: f64) -> Vec<usize> {
+        let most = MOST_LOCAL_STEPS.min(self.budget as usize).max(1);
+        let beyond = geometric(every.min(most), most, factor);
+        self.local_steps.clone().unwrap_or_else(|| (1..every.min(most)).chain(beyond).collect())
+    }
+
     /// Every scheme to look at, with cohorts on a grid.
     pub(super) fn all_schemes(&self, clients: usize) -> Vec<Scheme> {
         let largest = self.largest_cohort.clamp(1, clients);
-        let grid: Vec<usize> = match self.waits() {
+        let mut grid = match self.waits() {
             true => geometric(1, largest, 1.3),
             // Only for the chart: a handful below the largest.
-            false => {
-                let mut few = [largest / 5, largest / 2, largest].map(|k| k.max(1)).to_vec();
-                few.dedup();
-                few
-            }
+            false => [largest / 5, largest / 2, largest].map(|k| k.max(1)).to_vec(),
         };
+        grid.dedup();
         let full = self.schemes.contains(&Scheme::Full);
         let sized = |scheme: &Scheme| match scheme.cohort() {
             None => vec![*scheme],
@@ -52,19 +59,15 @@ impl Question {
 }
 
 /// Whole numbers from `first` to `last` that grow by about `factor`, both ends included.
-pub(super) fn geometric(first: usize, last: usize, factor: f64) -> Vec<usize> {
-    let mut numbers = vec![first];
-    let mut next = first;
-    while next < last {
-        next = ((next as f64 * factor) as usize).max(next + 1).min(last);
-        numbers.push(next);
-    }
-    numbers
+fn geometric(first: usize, last: usize, factor: f64) -> Vec<usize> {
+    let grown = |number: usize| ((number as f64 * factor) as usize).max(number + 1).min(last);
+    let next = |number: &usize| (*number < last).then(|| grown(*number));
+    std::iter::successors(Some(first), next).collect()
 }
 
 /// At most `most` whole numbers strictly between two, evenly spaced.
-pub(super) fn between(low: usize, high: usize, most: usize) -> Vec<usize> {
+pub(super) fn between(low: usize, high: usize, most: usize) -> impl Iterator<Item = usize> {
     let inside = high.saturating_sub(low + 1);
     let every = inside.div_ceil(most).max(1);
-    (low + 1..high).skip((every - 1) / 2).step_by(every).collect()
+    (low + 1..high).skip((every - 1) / 2).step_by(every)
 }

@@ -5,12 +5,9 @@
 //! E* = √(C Q/R). Bias and the way from the start do not enter.
 
 use fedback_core::protocol::{Protocol, Scheme};
-use nalgebra::DMatrix;
 
 use super::Task;
-use crate::asymptotic;
-use crate::cohort::Cohorts;
-use crate::round::client::Clients;
+use crate::asymptotic::Field;
 
 /// E*; none where sampling adds no noise (R = 0), so that noise does not limit E.
 pub fn noise_limited_local_steps(
@@ -48,14 +45,7 @@ pub(super) fn fewest_steps(task: &Task<'_>, target: f64) -> f64 {
 fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
     let Task { federation, protocol, stable_point, .. } = *task;
     let descent = Protocol { scheme, scale_objectives: false, ..*protocol };
-    let all: Vec<usize> = (0..federation.clients()).collect();
-    let cohorts = Cohorts::of_schemes(federation.weights(), &descent, None, &[scheme]);
-    let traces = |(own, drawn): (DMatrix<f64>, DMatrix<f64>)| (own.trace(), drawn.trace());
-    let parts: Vec<(f64, f64)> = match Clients::of(federation, &descent, &all, stable_point) {
-        Clients::Split(parts) => {
-            parts.iter().map(|clients| traces(asymptotic::noises(&cohorts, clients))).collect()
-        }
-        Clients::Whole(clients) => vec![traces(asymptotic::noises(&cohorts, &clients))],
-    };
-    parts.into_iter().fold((0.0, 0.0), |(own, drawn), part| (own + part.0, drawn + part.1))
+    let fields = Field::all(federation, &descent, stable_point);
+    let own = fields.iter().map(|field| field.own.trace()).sum();
+    (own, fields.iter().map(|field| field.drawn.trace()).sum())
 }

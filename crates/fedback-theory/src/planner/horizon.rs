@@ -19,6 +19,9 @@ use crate::round::Leap;
 pub(super) const SKETCHED: f64 = 0.04;
 /// The same in a forecast of so many steps that they cannot be worked out one by one.
 pub(super) const PRECISE: f64 = 0.001;
+/// The first rounds of a forecast, which are worked out one by one, and the numbers that it may touch.
+const FORESEEN: u64 = 1000;
+const FORECAST: f64 = 2e9;
 /// How much they may change within local steps of a round that count as equal, in units of that.
 const WITHIN: f64 = 0.5;
 /// How much more they may change where every target is met and only humps are watched for, and how much
@@ -32,7 +35,7 @@ const AT_REST: f64 = 60.0;
 /// Time constants after which nothing is left of the start, and errors shrink with the step sizes: no
 /// faster than their square.
 const FORGOTTEN: f64 = 20.0;
-/// How much of an error may decay in a leap, before that.
+/// By how much errors may change in a leap, before that.
 const DECAY: f64 = 0.1;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
@@ -44,9 +47,7 @@ const ASKED: f64 = 1.15;
 
 /// What a path starts from and aims at.
 #[derive(Clone, Copy)]
-pub(super) struct Aim<'a> {
-    /// θ⁰ − θ^PS.
-    pub(super) start: &'a [f64],
+pub(super) struct Aim {
     /// E|θ − θ^PS|² to reach.
     pub(super) target: f64,
     /// Whether the first round must not enlarge errors in mean square.
@@ -63,19 +64,34 @@ pub(super) struct Aim<'a> {
     pub(super) most: f64,
 }
 
+impl Aim {
+    /// A promise, to be worked out with a work that is `done` so far.
+    pub(super) fn promised(target: f64, change: f64, done: f64) -> Self {
+        Aim {
+            target,
+            stable_first_round: true,
+            apart: FORESEEN,
+            change,
+            patience: 1.0,
+            promise: true,
+            most: done + FORECAST,
+        }
+    }
+}
+
 /// The aggregation from which on the target is met.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Reach {
+pub struct Reach {
     /// Rounds, at least one.
-    pub(super) rounds: u64,
+    pub rounds: u64,
     /// The same, between rounds: where the logarithm of the error crosses the target's.
-    pub(super) crossing: f64,
+    pub crossing: f64,
     /// E|θ − θ^PS|² there.
-    pub(super) distance_sq: f64,
+    pub distance_sq: f64,
     /// The largest E|θ − θ^PS|² at it and later: seen, or by a bound where one was asked for.
-    pub(super) worst_after: f64,
-    /// Rounds until everything had settled.
-    pub(super) watched: u64,
+    pub worst_after: f64,
+    /// Rounds that were looked ahead, until everything had settled.
+    pub watched: u64,
 }
 
 /// What became of a scheme on a path.
@@ -111,16 +127,16 @@ struct Way {
 /// Follows one schedule for several schemes at once; `schemes` have the rounds by which each must have
 /// reached the target. `work` grows by the numbers that were touched.
 pub(super) fn follow(
-    paths: &mut Paths<'_>,
+    paths: &mut Paths,
     local_steps: usize,
     step_size: StepSize,
-    aim: &Aim<'_>,
+    aim: &Aim,
     schemes: &[(Chance, u64)],
     work: &mut f64,
 ) -> Vec<Outcome> {
-    let mut mean = paths.begin(aim.start);
+    let mut mean = paths.begin();
     let mut after = mean.clone();
-    let first: f64 = aim.start.iter().map(|m| m * m).sum();
+    let first: f64 = paths.start.iter().map(|m| m * m).sum();
     let width = paths.system.spread_width();
     let mut ways: Vec<Way> = schemes.iter().map(|way| Way::new(*way, first, width)).collect();
     let hopeless = 1e6 * (first + aim.target);
@@ -130,7 +146,9 @@ pub(super) fn follow(
     };
     let mut sizes = vec![0.0; local_steps];
     let (mut round, mut shared, mut settled, mut each, mut looks) = (0u64, 0u64, 0.0, 0.0, 0);
-    let mut leaps: Option<Leaps> = None;
+    // Rounds between the state now and the one before.
+    let mut moved = 1;
+    let mut levels = Vec::new();
     while ways.iter().any(|way| way.open) {
         if shared == 0 {
             // Up to its limit a way may lose what it has reached, and what is promised is exact there.
@@ -143,16 +161,24 @@ pub(super) fn follow(
             paths.prepare(&sizes, drawing);
             each = paths.settles();
             let decay = if settled > FORGOTTEN { f64::INFINITY } else { DECAY };
-            leaps = if shared > 3 { Leaps::new(paths, &ways, (shared, decay)) } else { None };
+            let changes = ways.iter().filter(|way| way.open).map(|way| {
+                let (last, now) = ((&after[..], &way.next[..]), (&mean[..], &way.spread[..]));
+                paths.system.moved(last, now, sizes.iter().sum())
+            });
+            let change = changes.fold(0.0, f64::max) / moved as f64;
+            let little = if round == 0 { 0.0 } else { decay / change };
+            levels = if shared > 3 { leaps(paths, &ways, shared, little) } else { Vec::new() };
             let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
-            *work += paths.step_work() * runs as f64;
+            let [prepared, leap, _] = paths.works();
+            let leaps = if levels.is_empty() { 0.0 } else { leap * ways.len() as f64 };
+            *work += paths.step_work() * runs as f64 + prepared + leaps;
         }
         if round == 0 && aim.stable_first_round {
             for way in ways.iter_mut().filter(|way| way.open) {
                 way.open &= paths.radius(way.chance) <= 1.0 + 1e-12;
             }
         }
-        let mut level = leaps.as_ref().map_or(0, Leaps::highest);
+        let mut level = levels.len().saturating_sub(1);
         let nearest = ways.iter().filter(|way| way.open && round < way.limit);
         let room = nearest.map(|way| way.limit - round).fold(shared, u64::min);
         while 1 << level > room {
@@ -160,18 +186,20 @@ pub(super) fn follow(
         }
         loop {
             *work += paths.round_work(ways.len());
-            if leaps.is_none() {
+            if levels.is_empty() {
                 paths.mean(&mean, &sizes, &mut after);
             }
             let mut changes = false;
             for (k, way) in ways.iter_mut().enumerate().filter(|(_, way)| way.open) {
                 let before = (mean.as_slice(), way.spread.as_slice());
-                let total = match &leaps {
+                let total = match levels.get(level) {
                     Some(leaps) => {
-                        let parts = &leaps.levels[level][k];
-                        paths.system.leap(parts, before, (&mut after, &mut way.next))
+                        paths.system.leap(&leaps[k], before, (&mut after, &mut way.next))
                     }
-                    None => paths.spread(way.chance, before.0, before.1, &mut way.next),
+                    None => {
+                        let works = paths.done.as_deref();
+                        paths.system.spread(way.chance, before, works, &mut way.next)
+                    }
                 };
                 way.now = paths.system.square_of(&after) + total;
                 way.spread_at_limit = if round < way.limit { total } else { way.spread_at_limit };
@@ -184,7 +212,7 @@ pub(super) fn follow(
         }
         std::mem::swap(&mut mean, &mut after);
         let rounds = 1u64 << level;
-        (round, shared, looks) = (round + rounds, shared - rounds, looks + 1);
+        (round, shared, looks, moved) = (round + rounds, shared - rounds, looks + 1, rounds);
         settled += each * rounds as f64;
         let time = (round * local_steps as u64) as f64 + gamma;
         for way in ways.iter_mut().filter(|way| way.open) {
@@ -200,8 +228,9 @@ pub(super) fn follow(
             }
             if aim.promise && way.open && way.reached.is_some() && round >= way.asked {
                 let moments = (mean.as_slice(), way.spread.as_slice());
-                let most = paths.system.ceiling(way.chance, &sizes, moments, gamma.is_finite());
+                let most = paths.system.ceiling(way.chance, moments, gamma.is_finite());
                 *work += 12.0 * paths.step_work() * sizes.len().min(16) as f64;
+                *work += paths.works()[2];
                 way.asked = round.max((round as f64 * ASKED) as u64) + 1;
                 way.promise(most, aim);
             }
@@ -213,35 +242,21 @@ pub(super) fn follow(
     ways.into_iter().map(Way::outcome).collect()
 }
 
-/// The maps of 1, 2, 4, … rounds for several schemes.
-struct Leaps {
-    /// For each power of two and scheme: part after part.
-    levels: Vec<Vec<Vec<Leap>>>,
-}
-
-impl Leaps {
-    /// Doubles a round as long as at most `most` rounds come out, and errors decay by a share of at
-    /// most `decay`.
-    fn new(paths: &Paths<'_>, ways: &[Way], (most, decay): (u64, f64)) -> Option<Self> {
-        // What is closed is not moved any more.
-        let open = |way: &Way| if way.open { way.chance } else { None };
-        let round: Option<Vec<Vec<Leap>>> = ways.iter().map(|way| paths.leap(open(way))).collect();
-        let mut levels = vec![round?];
-        let change = levels[0].iter().flatten().map(Leap::change).fold(0.0, f64::max);
-        while 2u64 << levels.len() <= most.min(1 << 50)
-            && change * libm::exp2(levels.len() as f64) <= decay
-        {
-            let last = &levels[levels.len() - 1];
-            let doubled = |parts: &Vec<Leap>| parts.iter().map(Leap::doubled).collect();
-            levels.push(last.iter().map(doubled).collect());
-        }
-        Some(Leaps { levels })
+/// The maps of 1, 2, 4, … rounds for several schemes, part after part; none where one by one is as
+/// quick. A round is doubled as long as at most `most` rounds come out, and as errors change `little`.
+fn leaps(paths: &Paths, ways: &[Way], most: u64, little: f64) -> Vec<Vec<Vec<Leap>>> {
+    // What is closed is not moved any more.
+    let open = |way: &Way| if way.open { way.chance } else { None };
+    let round: Option<Vec<Vec<Leap>>> = ways.iter().map(|way| paths.leap(open(way))).collect();
+    let mut levels: Vec<_> = round.into_iter().collect();
+    while let Some(last) = levels.last()
+        && 2u64 << levels.len() <= most.min(1 << 50)
+        && libm::exp2(levels.len() as f64) <= little
+    {
+        let doubled = |parts: &Vec<Leap>| parts.iter().map(Leap::doubled).collect();
+        levels.push(last.iter().map(doubled).collect());
     }
-
-    /// The largest power of two of rounds.
-    fn highest(&self) -> usize {
-        self.levels.len() - 1
-    }
+    levels
 }
 
 impl Way {
@@ -263,7 +278,7 @@ impl Way {
     }
 
     /// Takes note of the error after a round.
-    fn meet(&mut self, round: u64, aim: &Aim<'_>, (settled, time): (f64, f64)) {
+    fn meet(&mut self, round: u64, aim: &Aim, (settled, time): (f64, f64)) {
         let (now, beyond) = (self.now, round >= self.limit);
         let before = std::mem::replace(&mut self.before, now);
         if beyond {
@@ -303,7 +318,7 @@ impl Way {
     }
 
     /// Ends the watch where a bound on all later errors is low enough.
-    fn promise(&mut self, most: Option<f64>, aim: &Aim<'_>) {
+    fn promise(&mut self, most: Option<f64>, aim: &Aim) {
         let most = most.filter(|most| *most <= aim.target);
         if let (Some(most), Some(reach)) = (most, &mut self.reached) {
             reach.worst_after = reach.worst_after.max(most);
@@ -317,7 +332,7 @@ impl Way {
     }
 
     /// Ends a way that will not get there: its step sizes will be `smaller` at its limit.
-    fn give_up(&mut self, aim: &Aim<'_>, settled: f64, smaller: f64) {
+    fn give_up(&mut self, aim: &Aim, settled: f64, smaller: f64) {
         let then = self.now * smaller * smaller;
         if self.since.is_none() && settled > FORGOTTEN && then > aim.target {
             (self.open, self.worst) = (false, then);

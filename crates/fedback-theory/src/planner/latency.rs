@@ -27,16 +27,9 @@ pub enum Latency {
 impl Latency {
     /// What a round of this scheme waits for: h of its cohort.
     pub fn of_round(self, scheme: Scheme, weights: &[f64]) -> f64 {
-        let distinct = cohort::distinct(scheme, weights);
-        let below = libm::floor(distinct).max(1.0);
-        let between = (distinct - below).max(0.0);
-        match between > 0.0 {
-            true => {
-                let (low, high) = (below as usize, below as usize + 1);
-                (1.0 - between) * self.largest(low) + between * self.largest(high)
-            }
-            false => self.largest(below as usize),
-        }
+        let distinct = cohort::distinct(scheme, weights).max(1.0);
+        let (low, between) = (distinct as usize, distinct.fract());
+        (1.0 - between) * self.largest(low) + between * self.largest(low + 1)
     }
 
     /// h(k), the mean of the largest of k latencies.

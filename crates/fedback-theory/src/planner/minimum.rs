@@ -22,20 +22,21 @@ const GOLDEN: f64 = 0.381_966_011_250_105;
 /// Steps downhill, and points between, at most.
 const MOST: usize = 24;
 
-/// Encloses a low point of `function` from a point and a width, then goes there. A value of zero or
+/// Encloses a low point of `function` from a place and a width, then goes there. A value of zero or
 /// below is low enough: the search ends with it.
 pub(super) fn lowest(
     function: &mut dyn FnMut(f64) -> f64,
-    start: Point,
+    start: f64,
     width: f64,
-    Close { apart, flat }: Close,
+    close: Close,
 ) -> Point {
-    let (mut middle, mut step) = (start, width);
+    let mut at = |x: f64| (x, function(x));
+    let mut middle = at(start);
     if middle.1 <= 0.0 {
         return middle;
     }
-    let mut at = |x: f64| (x, function(x));
-    let (mut left, mut right) = (at(middle.0 - width), at(middle.0 + width));
+    let (mut left, mut right) = (at(start - width), at(start + width));
+    let mut step = width;
     for _ in 0..MOST {
         step *= 1.6;
         if left.1 < middle.1 && left.1 <= right.1 {
@@ -49,15 +50,6 @@ pub(super) fn lowest(
             return middle;
         }
     }
-    lowest_between(function, [left, middle, right], Close { apart, flat })
-}
-
-/// The lowest point between two, given one between them that is lower than both.
-pub(super) fn lowest_between(
-    function: &mut dyn FnMut(f64) -> f64,
-    [mut left, mut middle, mut right]: [Point; 3],
-    close: Close,
-) -> Point {
     for turn in 0..MOST {
         let flat = left.1.max(right.1) - middle.1 <= close.flat * (1.0 + middle.1);
         if middle.1 <= 0.0 || flat || right.0 - left.0 <= close.apart {
@@ -69,8 +61,7 @@ pub(super) fn lowest_between(
             true => middle.0 - GOLDEN * (middle.0 - left.0),
             false => middle.0 + GOLDEN * (right.0 - middle.0),
         };
-        let x = vertex.unwrap_or(golden);
-        let next = (x, function(x));
+        let next = at(vertex.unwrap_or(golden));
         match (next.1 < middle.1, next.0 < middle.0) {
             (true, true) => (middle, right) = (next, middle),
             (true, false) => (left, middle) = (middle, next),
@@ -103,8 +94,7 @@ mod tests {
                 count += 1;
                 1e6 * (x - bottom) * (x - bottom) + floor
             };
-            let start = (0.0, valley(0.0));
-            let (_, value) = lowest(&mut valley, start, 0.1, Close { apart: 1e-9, flat: 0.003 });
+            let (_, value) = lowest(&mut valley, 0.0, 0.1, Close { apart: 1e-9, flat: 0.003 });
             assert!(value < 1.02 * floor + 0.01, "{bottom}: {value}");
             assert!(count < 40, "{count}");
         }
@@ -116,8 +106,7 @@ mod tests {
             true => f64::INFINITY,
             false => (3.0 * (x - 0.8)).max(40.0 * (0.8 - x)) + 1.0,
         };
-        let start = (0.0, valley(0.0));
-        let (x, value) = lowest(&mut valley, start, 0.3, Close { apart: 1e-4, flat: 0.003 });
+        let (x, value) = lowest(&mut valley, 0.0, 0.3, Close { apart: 1e-4, flat: 0.003 });
         assert!((x - 0.8).abs() < 2e-3 && value < 1.03, "{x} {value}");
     }
 
@@ -128,7 +117,7 @@ mod tests {
             count += 1;
             1.0 - x
         };
-        assert!(lowest(&mut line, (0.0, 1.0), 0.5, Close { apart: 1e-6, flat: 0.003 }).1 <= 0.0);
+        assert!(lowest(&mut line, 0.0, 0.5, Close { apart: 1e-6, flat: 0.003 }).1 <= 0.0);
         assert!(count < 6, "{count}");
     }
 }

@@ -13,33 +13,42 @@ use crate::cohort::{Chance, Cohorts};
 use crate::round::{Leap, System, Walk};
 
 /// Up to here many rounds at once are quicker than one after the other.
-const MOST_COORDINATES: usize = 6;
+const MOST_COORDINATES: usize = 8;
 
 /// Paths of one problem from one start.
-pub(super) struct Paths<'a> {
+pub(super) struct Paths {
     pub(super) system: System,
+    /// θ⁰ − θ^PS.
+    pub(super) start: Vec<f64>,
     /// What the problem is away from its stable point, where it is not affine.
-    bent: Option<(Rows<'a>, Walk)>,
-    /// The clients' works, where the path is bent.
-    works: Option<Vec<f64>>,
+    bent: Option<(Rows, Walk)>,
+    /// The clients' works in the last round, where the path is bent.
+    pub(super) done: Option<Vec<f64>>,
     clients: usize,
     drawing: bool,
 }
 
-impl<'a> Paths<'a> {
+impl Paths {
     /// Of a task whose protocol is `protocol`, for schemes that share a mean path.
     pub(super) fn new(
-        task: &Task<'a>,
+        task: &Task<'_>,
         protocol: &Protocol,
         cohorts: Cohorts,
         detail: Detail,
     ) -> Option<Self> {
         let Task { federation, stable_point, start, .. } = *task;
         let system = System::new(federation, protocol, cohorts, stable_point).ok()?;
-        let rows = Rows::new(federation, stable_point, start, detail);
+        let rows = Rows::new(federation, stable_point, detail);
         let bent = rows.map(|rows| (rows, Walk::new(federation, protocol, None)));
-        let clients = federation.clients();
-        Some(Paths { system, bent, works: None, clients, drawing: true })
+        let start = start.iter().zip(stable_point).map(|(start, stable)| start - stable).collect();
+        Some(Paths {
+            system,
+            start,
+            bent,
+            done: None,
+            clients: federation.clients(),
+            drawing: true,
+        })
     }
 
     /// Numbers that [`Paths::prepare`] touches for each local step, roughly.
@@ -48,6 +57,14 @@ impl<'a> Paths<'a> {
         let each: usize = self.system.parts.iter().map(|p| part(p.dim())).sum();
         let rows = if self.bent.is_some() { 60 * self.system.parts[0].dim() } else { 0 };
         (rows + self.clients * each) as f64
+    }
+
+    /// Numbers that it touches besides, that maps of many rounds take, and that a bound on all later ones does.
+    pub(super) fn works(&self) -> [f64; 3] {
+        let round = self.system.work(&[]);
+        let width = self.system.parts.iter().map(|p| p.width()).fold(1, usize::max) as f64;
+        let leap = 0.25 * width * width * round + 2.0 * width.powi(6);
+        [round, leap, 50.0 * round + 5e3 * (width.powi(3) - 1.0)]
     }
 
     /// Numbers that a round touches besides, with so many schemes.
@@ -60,12 +77,12 @@ impl<'a> Paths<'a> {
         8.0 + self.system.parts.iter().map(|p| part(p.width()) as f64).sum::<f64>()
     }
 
-    /// Forgets the path before.
-    pub(super) fn begin(&mut self, error: &[f64]) -> Vec<f64> {
+    /// The state that a path begins with.
+    pub(super) fn begin(&mut self) -> Vec<f64> {
         if let Some((rows, _)) = &mut self.bent {
             rows.begin();
         }
-        self.system.state_of(error)
+        self.system.state_of(&self.start)
     }
 
     /// Works out a round with these step sizes, and what draws add if any scheme draws.
@@ -76,31 +93,15 @@ impl<'a> Paths<'a> {
 
     /// Moves a mean error over the prepared round.
     pub(super) fn mean(&mut self, mean: &[f64], sizes: &[f64], after: &mut [f64]) {
-        self.works = None;
-        if let Some((rows, walk)) = &mut self.bent
-            && rows.is_bent(mean)
-        {
-            let works = walk.works(mean, sizes, |client, local, deployed, gradient| {
-                rows.gradient(client, local, deployed, gradient);
-            });
-            after.copy_from_slice(mean);
-            walk.close(after, &works, sizes.iter().sum());
-            self.works = Some(works);
-            return;
-        }
-        self.system.mean(mean, after);
-    }
-
-    /// Moves a spread over the prepared round, and returns the total variance; `mean` is the one
-    /// before.
-    pub(super) fn spread(
-        &self,
-        chance: Chance,
-        mean: &[f64],
-        before: &[f64],
-        after: &mut [f64],
-    ) -> f64 {
-        self.system.spread(chance, mean, self.works.as_deref(), before, after)
+        self.done = None;
+        let bent = self.bent.as_mut().filter(|(rows, _)| !rows.is_straight(mean));
+        let Some((rows, walk)) = bent else { return self.system.mean(mean, after) };
+        let works = walk.works(mean, sizes, |client, local, deployed, gradient| {
+            rows.gradient(client, local, deployed, gradient);
+        });
+        after.copy_from_slice(mean);
+        walk.close(after, &works, sizes.iter().sum());
+        self.done = Some(works);
     }
 
     /// The largest mean-square radius of the prepared round.
@@ -119,11 +120,6 @@ impl<'a> Paths<'a> {
         let small = self.system.parts.iter().all(|part| part.width() <= MOST_COORDINATES);
         (self.bent.is_none() && small)
             .then(|| self.system.parts.iter().map(|part| part.leap(chance)).collect())
-    }
-
-    /// Whether far from the stable point the problem is another one than near it.
-    pub(super) fn is_bent(&self) -> bool {
-        self.bent.is_some()
     }
 }
 

@@ -8,11 +8,14 @@
 
 use fedback_core::protocol::StepSize;
 
+use super::horizon::Outcome;
 use super::minimum::{Close, Point, lowest};
 use super::search::{Cell, Search};
 
 /// Errors above the target, in units of it, that are followed beyond R.
 const PATIENCE: f64 = 4.0;
+/// How far apart, in logarithms, first steps and γ are looked at first.
+const WIDTHS: (f64, f64) = (0.15, 0.4);
 
 /// A schedule: (log η₀, log γ).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,25 +48,22 @@ pub(super) struct Wish {
     pub(super) local_steps: usize,
     pub(super) variant: usize,
     pub(super) rounds: u64,
-    /// How far apart, in logarithms, first steps and γ are looked at first.
-    pub(super) widths: (f64, f64),
     /// How close γ is looked at.
     pub(super) finest: f64,
 }
 
 impl Search<'_> {
-    /// Lowers the rounds of a cell until nothing around its schedule does with fewer; `finest` is the
-    /// least share of them that counts.
+    /// Lowers the rounds of a cell until nothing around its schedule does with fewer, and with so few
+    /// that it would be the best; `finest` is the least share of them that counts.
     pub(super) fn refine(&mut self, mut cell: Cell, finest: f64) -> Cell {
         loop {
-            let rounds = cell.reach.rounds;
-            let fewer = ((1.0 - finest) * rounds as f64) as u64;
-            let Cell { local_steps, variant, .. } = cell;
+            let Cell { local_steps, variant, reach, .. } = cell;
+            let affordable = self.best_cost() / self.cost_of_round(local_steps, variant);
+            let fewer = ((1.0 - finest) * reach.rounds as f64).min(libm::ceil(affordable) - 1.0);
             let wish = Wish {
                 local_steps,
                 variant,
-                rounds: fewer.min(rounds - 1),
-                widths: (0.15, 0.4),
+                rounds: (fewer as u64).min(reach.rounds - 1),
                 finest: self.effort.finest,
             };
             match self.around(wish, cell.place) {
@@ -78,53 +78,34 @@ impl Search<'_> {
         if wish.rounds == 0 {
             return None;
         }
-        let flat = self.effort.flat;
-        let mut found = None;
-        let start = self.row(wish, place.gamma, place.first, &mut found);
-        let mut first = start.0;
+        let close = Close { apart: wish.finest, flat: self.effort.flat };
+        let mut near = place.first;
         let mut row = |gamma: f64| {
-            let (next, value) = self.row(wish, gamma, first, &mut found);
-            first = if value.is_finite() { next } else { first };
+            let (first, value) = self.row(wish, Place { first: near, gamma });
+            near = if value.is_finite() { first } else { near };
             value
         };
-        let close = Close { apart: wish.finest, flat };
-        lowest(&mut row, (place.gamma, start.1), wish.widths.1, close);
-        found
+        lowest(&mut row, place.gamma, WIDTHS.1, close);
+        let known = self.cell(wish.local_steps, wish.variant).copied();
+        known.filter(|cell| cell.reach.rounds <= wish.rounds)
     }
 
-    /// The lowest point over first steps with one γ, near a first step.
-    fn row(&mut self, wish: Wish, gamma: f64, near: f64, found: &mut Option<Cell>) -> Point {
-        if found.is_some() {
-            return (near, 0.0);
-        }
+    /// The lowest point over first steps with a place's γ, near its first step.
+    pub(super) fn row(&mut self, wish: Wish, Place { first, gamma }: Place) -> Point {
         let close = Close { apart: 1e-7, flat: self.effort.flat };
-        let mut score = |first: f64| self.score(wish, Place { first, gamma }, found);
-        let start = (near, score(near));
-        lowest(&mut score, start, wish.widths.0, close)
+        let mut score = |first: f64| self.score(wish, Place { first, gamma });
+        lowest(&mut score, first, WIDTHS.0, close)
     }
 
-    /// How far above the target the largest error from the wished round on is, in units of the target;
-    /// zero or less where it is not, and the wish is fulfilled.
-    pub(super) fn score(&mut self, wish: Wish, place: Place, found: &mut Option<Cell>) -> f64 {
-        let Wish { local_steps, variant, rounds, .. } = wish;
+    fn score(&mut self, wish: Wish, place: Place) -> f64 {
         if place.first > libm::log(self.largest_step()) || self.is_spent() {
             return f64::INFINITY;
         }
-        let outcome = self.follow(local_steps, &[(variant, rounds)], place, PATIENCE)[0];
-        let Some(reach) = outcome.reach else {
-            return (outcome.worst / self.question.target - 1.0).max(1e-9);
-        };
-        let cell = Cell { local_steps, variant, place, reach };
-        match self.record(cell) {
-            true => {
-                *found = Some(cell);
-                reach.crossing / rounds as f64 - 1.0
-            }
-            false => 1e-9,
-        }
+        self.scores(wish.local_steps, &[(wish.variant, wish.rounds)], place)[0].0
     }
 
-    /// What a grid of schedules does with several wishes' schemes.
+    /// For variants, each with the rounds that are wished: how far above the target the largest error
+    /// from there on is, zero or less where it is not; and what of it is spread. In units of the target.
     pub(super) fn scores(
         &mut self,
         local_steps: usize,
@@ -133,13 +114,16 @@ impl Search<'_> {
     ) -> Vec<(f64, f64)> {
         let target = self.question.target;
         let outcomes = self.follow(local_steps, ways, place, PATIENCE);
-        let mut scores = Vec::with_capacity(ways.len());
-        for (outcome, &(variant, _)) in outcomes.iter().zip(ways) {
-            if let Some(reach) = outcome.reach {
-                self.record(Cell { local_steps, variant, place, reach });
-            }
-            scores.push((outcome.worst / target - 1.0, outcome.spread / target));
-        }
-        scores
+        let score = |(outcome, &(variant, rounds)): (Outcome, &(usize, u64))| {
+            let above = match outcome.reach {
+                None => (outcome.worst / target - 1.0).max(1e-9),
+                Some(reach) => match self.record(Cell { local_steps, variant, place, reach }) {
+                    true => reach.crossing / rounds as f64 - 1.0,
+                    false => 1e-9,
+                },
+            };
+            (above, outcome.spread / target)
+        };
+        outcomes.into_iter().zip(ways).map(score).collect()
     }
 }

@@ -7,13 +7,12 @@
 //! ends as soon as it cannot win. Whatever is to be the best is worked out exactly, round by round, before
 //! it is: the best is always one that passed.
 
-use fedback_core::protocol::{Scheme, StepSize};
+use fedback_core::protocol::{Protocol, Scheme, StepSize};
 
 use super::horizon::{Aim, Outcome, PRECISE, Reach, SKETCHED, follow};
 use super::paths::{self, Paths};
-use super::rows::Detail;
+use super::rows;
 use super::schedule::Place;
-use super::sweep::Sweep;
 use super::{Proposal, Question, Task};
 use crate::cohort::{Chance, rescales};
 
@@ -32,12 +31,16 @@ pub(super) struct Effort {
     /// How close γ and errors are looked at.
     pub(super) finest: f64,
     pub(super) flat: f64,
-    /// E that are tried around the best, and how often refining starts again.
+    /// E that are tried at a time on either side of the best.
     pub(super) around: usize,
-    pub(super) turns: usize,
-    pub(super) sweep: Sweep,
-    /// Numbers that may be touched.
-    work: f64,
+    /// How few rounds are few; E up to which every one is looked at for them, and how fast they grow
+    /// from there on.
+    pub(super) few: u64,
+    pub(super) every: usize,
+    pub(super) denser: f64,
+    /// First steps in a row of schedules, and how fast γ grows from row to row.
+    pub(super) columns: usize,
+    pub(super) spacing: f64,
 }
 
 /// For problems whose rounds cost next to nothing.
@@ -49,10 +52,12 @@ const THOROUGH: Effort = Effort {
     fine: 0.01,
     finest: 0.002,
     flat: 2e-4,
-    around: 12,
-    turns: 3,
-    sweep: Sweep { rounds: 12, every: 24, growth: 1.06, columns: 32, spacing: 2.2 },
-    work: 4e9,
+    around: 7,
+    few: 12,
+    every: 24,
+    denser: 1.06,
+    columns: 32,
+    spacing: 2.2,
 };
 /// For problems whose rounds are matrices, or go over rows.
 const QUICK: Effort = Effort {
@@ -63,21 +68,22 @@ const QUICK: Effort = Effort {
     fine: 0.03,
     finest: 0.05,
     flat: 0.003,
-    around: 3,
-    turns: 1,
-    sweep: Sweep { rounds: 4, every: 4, growth: 1.5, columns: 12, spacing: 6.0 },
-    work: 4e9,
+    around: 2,
+    few: 4,
+    every: 4,
+    denser: 1.5,
+    columns: 12,
+    spacing: 6.0,
 };
-/// Local steps beyond which nobody goes without saying so.
-pub(super) const MOST_LOCAL_STEPS: usize = 2000;
-/// Cells that are worked out over all rows at the end.
-const WORKED_OUT: usize = 8;
+/// Numbers that may be touched.
+const WORK: f64 = 4e9;
+/// By how much steps are shortened until they are stable, and how often.
+const SHORTENED: f64 = 0.75;
+const MOST_SHORTENED: usize = 48;
 /// Local steps of clients that are worked out one by one where it must be exact.
 const ONE_BY_ONE: f64 = 2e6;
 /// The same for what is proposed in the end.
 const LAST: f64 = 2e8;
-/// Numbers that one forecast may touch.
-const FORECAST: f64 = 2e9;
 
 /// What a search found.
 #[derive(Clone, Debug)]
@@ -108,8 +114,7 @@ pub(super) struct Search<'a> {
     pub(super) effort: &'static Effort,
     pub(super) question: &'a Question,
     pub(super) variants: Vec<Variant>,
-    pub(super) groups: Vec<Paths<'a>>,
-    error: Vec<f64>,
+    pub(super) groups: Vec<Paths>,
     pub(super) cells: Vec<Cell>,
     /// The cheapest cell that passed.
     pub(super) best: Option<Cell>,
@@ -140,7 +145,6 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
         question,
         variants: Vec::new(),
         groups: Vec::new(),
-        error: task.error(),
         cells: Vec::new(),
         best: None,
         work: 0.0,
@@ -158,31 +162,18 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     search.allow(0.8);
     search.sweep(&mut |share| progress(0.4 + 0.4 * share));
     search.allow(1.0);
-    // Refining one choice may move the best place of the other.
-    for turn in 0..search.effort.turns {
-        let before = search.best;
-        search.between_cohorts(clients);
-        search.between_local_steps();
-        progress(0.8 + 0.05 * turn as f64);
-        search.polish();
-        if search.best == before {
-            break;
-        }
-    }
-    let finished = search.work_out();
+    search.between_cohorts(clients);
+    search.between_local_steps();
+    progress(0.9);
+    search.polish();
+    let best = search.best.map(|cell| search.in_few_digits(&cell));
     progress(1.0);
-    let same = |a: &Proposal, b: &Proposal| a.local_steps == b.local_steps && a.scheme == b.scheme;
-    let alternatives = search.cells.iter().map(|cell| {
-        let sketched = search.proposal(cell);
-        finished.iter().find(|known| same(known, &sketched)).cloned().unwrap_or(sketched)
-    });
-    let alternatives = alternatives.collect();
-    let best = finished.into_iter().min_by(|a, b| a.total().total_cmp(&b.total()));
+    let alternatives = search.cells.iter().map(|cell| search.proposal(cell)).collect();
     let (cut, unproved) = (search.cut || search.is_spent(), best.is_none() && search.unproved);
     Found { best, alternatives, cut, unproved }
 }
 
-impl<'a> Search<'a> {
+impl Search<'_> {
     /// The variant of a scheme; none where its rounds cannot be written down.
     pub(super) fn variant_of(&mut self, scheme: Scheme) -> Option<usize> {
         if let Some(known) = self.variants.iter().position(|variant| variant.scheme == scheme) {
@@ -205,7 +196,7 @@ impl<'a> Search<'a> {
         let group = match self.variants.iter().find(same) {
             Some(known) => known.group,
             None => {
-                self.groups.push(Paths::new(&task, &protocol, cohorts, Detail::Sketch)?);
+                self.groups.push(Paths::new(&task, &protocol, cohorts, rows::SKETCH)?);
                 self.groups.len() - 1
             }
         };
@@ -223,19 +214,24 @@ impl<'a> Search<'a> {
         1.0 / self.task.smoothness
     }
 
-    /// Whether rounds of one step size do not enlarge errors in mean square.
-    pub(super) fn is_stable(&mut self, local_steps: usize, variant: usize, size: f64) -> bool {
+    /// The largest first step that may be taken and does not enlarge errors in mean square, roughly.
+    pub(super) fn largest_stable_step(&mut self, local_steps: usize, variant: usize) -> f64 {
         let Variant { chance, group, .. } = self.variants[variant];
-        let paths = &mut self.groups[group];
-        paths.prepare(&vec![size; local_steps], true);
-        self.work += 16.0 * paths.step_work() + paths.round_work(1);
-        paths.radius(chance) <= 1.0
+        let (largest, paths) = (self.largest_step(), &mut self.groups[group]);
+        let mut sizes = (0..MOST_SHORTENED).map(|k| largest * libm::pow(SHORTENED, k as f64));
+        let stable = sizes.find(|size| {
+            paths.prepare(&vec![*size; local_steps], true);
+            let [prepared, leap, _] = paths.works();
+            self.work += 16.0 * paths.step_work() + prepared + leap;
+            paths.radius(chance) <= 1.0
+        });
+        stable.unwrap_or(largest)
     }
 
     /// Lets the search go on until so large a share of the work is done.
     fn allow(&mut self, share: f64) {
         self.cut |= self.allowance > 0.0 && self.is_spent();
-        self.allowance = share * self.effort.work;
+        self.allowance = share * WORK;
     }
 
     pub(super) fn is_spent(&self) -> bool {
@@ -254,6 +250,11 @@ impl<'a> Search<'a> {
         self.best.map_or(f64::INFINITY, |cell| self.cost(&cell))
     }
 
+    /// What is known of an E and a variant.
+    pub(super) fn cell(&self, local_steps: usize, variant: usize) -> Option<&Cell> {
+        self.cells.iter().find(|cell| cell.local_steps == local_steps && cell.variant == variant)
+    }
+
     /// Takes a cell, as the best if it is and passes; false where it does not.
     pub(super) fn record(&mut self, cell: Cell) -> bool {
         let order = |cell: &Cell| (cell.variant, cell.local_steps);
@@ -262,13 +263,12 @@ impl<'a> Search<'a> {
         let wins = cost < best * (1.0 - 1e-12) || cost <= best * (1.0 + 1e-12) && first;
         let mut cell = cell;
         if wins && self.variants[cell.variant].contends {
-            match self.exactly(cell) {
-                Some(exact) => cell = exact,
-                None => {
-                    self.unproved = true;
-                    return false;
-                }
-            }
+            // A forecast over more rows may differ a little from what was looked at.
+            let limit = cell.reach.rounds + cell.reach.rounds / 50;
+            let reach = self.forecast(&cell, cell.place.step_size(), (limit, ONE_BY_ONE));
+            self.unproved |= reach.is_none();
+            let Some(reach) = reach else { return false };
+            cell.reach = reach;
             if self.cost(&cell) <= cost {
                 self.best = Some(cell);
             }
@@ -292,9 +292,8 @@ impl<'a> Search<'a> {
     ) -> Vec<Outcome> {
         let schemes: Vec<(Chance, u64)> =
             ways.iter().map(|&(v, limit)| (self.variants[v].chance, limit)).collect();
-        let few = self.effort.sweep.rounds;
+        let few = self.effort.few;
         let aim = Aim {
-            start: &self.error,
             target: self.question.target,
             stable_first_round: true,
             apart: if ways.iter().all(|&(_, limit)| limit <= few) { few } else { 0 },
@@ -307,92 +306,36 @@ impl<'a> Search<'a> {
         follow(group, local_steps, place.step_size(), &aim, &schemes, &mut self.work)
     }
 
-    /// When a cell's E and scheme with these step sizes meet the target for good within some rounds,
-    /// every round worked out by itself unless they are too many, and a bound covering the rest.
+    /// When a cell's E and scheme with these step sizes meet the target for good within some rounds; all
+    /// steps are worked out one by one unless that touches more than `most` numbers.
     fn forecast(
         &mut self,
         cell: &Cell,
         step_size: StepSize,
         (limit, most): (u64, f64),
     ) -> Option<Reach> {
-        let Variant { scheme, chance, group, .. } = self.variants[cell.variant];
+        let Variant { scheme, group, .. } = self.variants[cell.variant];
         let steps = cell.reach.rounds as f64 * cell.local_steps as f64;
-        let all = steps * self.groups[group].step_work();
-        let aim = Aim {
-            start: &self.error,
-            target: self.question.target,
-            stable_first_round: true,
-            apart: 0,
-            change: if all > most { PRECISE } else { 0.0 },
-            patience: 1.0,
-            promise: true,
-            most: self.work + FORECAST,
-        };
-        let ways = [(chance, limit)];
-        if !self.groups[group].is_bent() {
-            let paths = &mut self.groups[group];
-            return follow(paths, cell.local_steps, step_size, &aim, &ways, &mut self.work)[0]
-                .reach;
-        }
-        let protocol = self.task.under(scheme);
-        let cohorts = paths::cohorts(self.task.federation.weights(), &protocol, &[scheme]);
-        let ways = [(cohorts.schemes[0], limit)];
-        let mut paths = Paths::new(&self.task, &protocol, cohorts, Detail::Full)?;
-        follow(&mut paths, cell.local_steps, step_size, &aim, &ways, &mut self.work)[0].reach
+        let change = if steps * self.groups[group].step_work() > most { PRECISE } else { 0.0 };
+        let aim = Aim::promised(self.question.target, change, self.work);
+        let local_steps = cell.local_steps;
+        let protocol = Protocol { local_steps, step_size, ..self.task.under(scheme) };
+        self.task.forecast(&protocol, limit, &aim, &mut self.work)
     }
 
-    /// The cell as it can be promised; none where it does not meet the target for good, or only later.
-    fn exactly(&mut self, cell: Cell) -> Option<Cell> {
-        if !self.task.federation.is_affine() {
-            return Some(cell);
-        }
-        let limit = cell.reach.rounds + cell.reach.rounds / 50;
-        let reach = self.forecast(&cell, cell.place.step_size(), (limit, ONE_BY_ONE))?;
-        Some(Cell { reach, ..cell })
-    }
-
-    /// The best that was found, worked out. Where cells were only sketched, a few of them: their order
-    /// may change, and some may not be kept.
-    fn work_out(&mut self) -> Vec<Proposal> {
-        let mut cells: Vec<Cell> = self.best.into_iter().collect();
-        if !self.task.federation.is_affine() {
-            let contends = |cell: &&Cell| self.variants[cell.variant].contends;
-            cells.extend(self.cells.iter().filter(contends));
-            cells.sort_by(|a, b| self.cost(a).total_cmp(&self.cost(b)));
-            cells.dedup_by(|a, b| a == b);
-        }
-        let mut finished: Vec<Proposal> = Vec::new();
-        for (tried, cell) in cells.into_iter().enumerate() {
-            let least = finished.iter().map(Proposal::total).fold(f64::INFINITY, f64::min);
-            if tried >= WORKED_OUT && !finished.is_empty() || tried >= 5 * WORKED_OUT {
-                break;
-            }
-            if self.cost(&cell) < least {
-                let proposal = self.finish(cell);
-                self.unproved |= proposal.is_none();
-                finished.extend(proposal);
-            }
-        }
-        finished
-    }
-
-    /// The cell as a proposal: over many rows, and with numbers that a person can type where they do
-    /// as well.
-    fn finish(&mut self, cell: Cell) -> Option<Proposal> {
-        let affine = self.task.federation.is_affine();
-        let budget = self.question.budget / cell.local_steps as u64;
-        for digits in [3, 4, 6, 15] {
+    /// The cell as a proposal, with numbers that a person can type where they do as well.
+    fn in_few_digits(&mut self, cell: &Cell) -> Proposal {
+        let rounds = cell.reach.rounds;
+        for digits in [3, 4, 6] {
             let gamma = significant(libm::exp(cell.place.gamma), digits);
             let beta =
                 significant(cell.place.step() * gamma, digits).min(gamma * self.largest_step());
             let step_size = StepSize::Decaying { beta, gamma };
-            let limit = if digits < 15 { cell.reach.rounds } else { budget };
-            let Some(reach) = self.forecast(&cell, step_size, (limit, LAST)) else { continue };
-            if reach.rounds <= cell.reach.rounds || !affine {
-                return Some(Proposal { step_size, ..self.proposal(&Cell { reach, ..cell }) });
+            if let Some(reach) = self.forecast(cell, step_size, (rounds, LAST)) {
+                return Proposal { step_size, reach, ..self.proposal(cell) };
             }
         }
-        affine.then(|| self.proposal(&cell))
+        self.proposal(cell)
     }
 
     fn proposal(&self, cell: &Cell) -> Proposal {
@@ -400,27 +343,13 @@ impl<'a> Search<'a> {
             scheme: self.variants[cell.variant].scheme,
             local_steps: cell.local_steps,
             step_size: cell.place.step_size(),
-            rounds: cell.reach.rounds,
-            crossing: cell.reach.crossing,
-            distance_sq: cell.reach.distance_sq,
-            worst_after: cell.reach.worst_after,
-            watched: cell.reach.watched,
+            reach: cell.reach,
             communication: self.variants[cell.variant].communication,
         }
     }
 }
 
 /// A number rounded to significant digits.
-fn significant(number: f64, digits: i32) -> f64 {
-    let exponent = digits - 1 - libm::floor(libm::log10(number)) as i32;
-    match exponent {
-        0..=300 => {
-            let unit = libm::pow(10.0, exponent as f64);
-            libm::round(number * unit) / unit
-        }
-        _ => {
-            let unit = libm::pow(10.0, -exponent as f64);
-            libm::round(number / unit) * unit
-        }
-    }
+fn significant(number: f64, digits: usize) -> f64 {
+    format!("{number:.*e}", digits - 1).parse().unwrap_or(number)
 }

@@ -7,7 +7,6 @@ pub(crate) trait Block: Clone {
     /// Σ (L e + l)(R e + r)ᵀ over pairs of affine functions of an error e, gathered.
     type Drawn: Clone + Default;
 
-    fn zeros(rows: usize, columns: usize) -> Self;
     fn identity(dim: usize) -> Self;
     /// Column after column.
     fn of_slice(rows: usize, columns: usize, entries: &[f64]) -> Self;
@@ -16,9 +15,6 @@ pub(crate) trait Block: Clone {
     fn turned(&self) -> Self;
     /// Adds `times` · `other`.
     fn add(&mut self, times: f64, other: &Self);
-    /// Multiplies by a number.
-    fn scale(&mut self, by: f64);
-    fn trace(&self) -> f64;
     fn matrix(&self) -> DMatrix<f64>;
 
     /// One more pair.
@@ -34,6 +30,19 @@ pub(crate) trait Block: Clone {
 
     /// Zeros of the same shape.
     fn emptied(&self) -> Self;
+
+    /// The sum with `times` · `other`.
+    #[inline(always)]
+    fn plus(mut self, times: f64, other: &Self) -> Self {
+        self.add(times, other);
+        self
+    }
+
+    /// A multiple.
+    #[inline(always)]
+    fn scaled(&self, by: f64) -> Self {
+        self.emptied().plus(by, self)
+    }
 
     /// A V Aᵀ.
     fn around(&self, spread: &Self) -> Self {
@@ -54,10 +63,6 @@ pub(crate) struct Parabola {
 
 impl Block for f64 {
     type Drawn = Parabola;
-
-    fn zeros(_: usize, _: usize) -> Self {
-        0.0
-    }
 
     fn identity(_: usize) -> Self {
         1.0
@@ -87,16 +92,8 @@ impl Block for f64 {
     }
 
     #[inline(always)]
-    fn scale(&mut self, by: f64) {
-        *self *= by;
-    }
-
     fn emptied(&self) -> Self {
         0.0
-    }
-
-    fn trace(&self) -> f64 {
-        *self
     }
 
     fn matrix(&self) -> DMatrix<f64> {
@@ -129,10 +126,6 @@ type Pair = [DMatrix<f64>; 4];
 impl Block for DMatrix<f64> {
     type Drawn = Vec<Pair>;
 
-    fn zeros(rows: usize, columns: usize) -> Self {
-        DMatrix::zeros(rows, columns)
-    }
-
     fn identity(dim: usize) -> Self {
         DMatrix::identity(dim, dim)
     }
@@ -157,16 +150,8 @@ impl Block for DMatrix<f64> {
         self.zip_apply(other, |own, other| *own += times * other);
     }
 
-    fn scale(&mut self, by: f64) {
-        *self *= by;
-    }
-
     fn emptied(&self) -> Self {
         DMatrix::zeros(self.nrows(), self.ncols())
-    }
-
-    fn trace(&self) -> f64 {
-        self.diagonal().sum()
     }
 
     fn matrix(&self) -> DMatrix<f64> {
@@ -178,12 +163,7 @@ impl Block for DMatrix<f64> {
     }
 
     fn carried(drawn: &Vec<Pair>, spread: &Self) -> Self {
-        let dim = drawn.first().map_or(spread.nrows(), |pair| pair[0].nrows());
-        let mut sum = DMatrix::zeros(dim, dim);
-        for [left, _, right, _] in drawn {
-            sum += left * spread * right.transpose();
-        }
-        sum
+        drawn.iter().map(|[left, _, right, _]| left * spread * right.transpose()).sum()
     }
 
     fn pulled(drawn: &Vec<Pair>, weight: &DMatrix<f64>) -> (DMatrix<f64>, DMatrix<f64>, f64) {
@@ -200,11 +180,9 @@ impl Block for DMatrix<f64> {
     }
 
     fn source(drawn: &Vec<Pair>, mean: &Self) -> Self {
-        let dim = drawn.first().map_or(mean.nrows(), |pair| pair[0].nrows());
-        let mut sum = DMatrix::zeros(dim, dim);
-        for [left, l, right, r] in drawn {
-            sum += (left * mean + l) * (right * mean + r).transpose();
-        }
-        sum
+        let squares = drawn
+            .iter()
+            .map(|[left, l, right, r]| (left * mean + l) * (right * mean + r).transpose());
+        squares.sum()
     }
 }

@@ -13,8 +13,9 @@
 //! | every local step | H + J + μ | μ |
 //! | once a round | H + μ | μ − J |
 //!
-//! so that E steps make w = A_i x + F_i (c_i − c − g_i) + noise of covariance Q_i. This file is the only
-//! place where steps are multiplied.
+//! so that E steps make w = P_i x + F_i (L_i x + c_i − c − g_i) + noise of covariance Q_i. As P_i = I − F_i K_i,
+//! they move it by w − x = F_i (c_i − c − g_i − (H_i + J_i) x) + noise. This file is the only place where
+//! steps are multiplied.
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Deploy, LocalRule, Protocol};
@@ -22,9 +23,6 @@ use nalgebra::DMatrix;
 
 use super::block::Block;
 use super::grows::Grows;
-
-/// Steps of one size beyond which doubling is quicker than stepping.
-const MANY: usize = 12;
 
 /// One client near a point.
 #[derive(Clone)]
@@ -46,12 +44,23 @@ pub(crate) struct Client<T> {
 /// What some local steps did.
 #[derive(Clone)]
 pub(crate) struct Local<T> {
-    /// A.
-    pub(crate) gain: T,
+    /// P.
+    power: T,
     /// F.
     pub(crate) reply: T,
     /// Q.
     pub(crate) noise: T,
+}
+
+impl<T: Block> Local<T> {
+    /// These steps and then others.
+    fn then(&self, next: &Local<T>) -> Self {
+        Local {
+            power: next.power.times(&self.power),
+            reply: next.power.times(&self.reply).plus(1.0, &next.reply),
+            noise: next.power.around(&self.noise).plus(1.0, &next.noise),
+        }
+    }
 }
 
 /// What gradients are multiplied with: N p_i where objectives are scaled.
@@ -87,7 +96,15 @@ impl Clients {
         point: &[f64],
     ) -> Self {
         if !super::is_split(federation) {
-            let one = |&client: &usize| Client::linearised(federation, protocol, client, point);
+            let one = |&client: &usize| {
+                let population = federation.population(client);
+                let near = population.expand(point, point);
+                let gradient = DMatrix::from_column_slice(point.len(), 1, near.gradient.as_slice());
+                let noise = population.gradient_covariance(point);
+                let terms = [near.curvature, near.reaction, gradient, noise];
+                let grows = Grows::of(federation, protocol, client, point);
+                Client { grows, ..Client::new(federation, protocol, client, terms) }
+            };
             return Clients::Whole(clients.iter().map(one).collect());
         }
         let mut parts: Vec<Vec<Client<f64>>> = vec![Vec::new(); point.len()];
@@ -95,129 +112,73 @@ impl Clients {
             let population = federation.population(client);
             let (mean, variance) = (population.base_mean(), population.base_variance());
             for (j, part) in parts.iter_mut().enumerate() {
-                let (place, base) = ((client, j), (mean[j], variance[j]));
-                part.push(Client::of_coordinate(federation, protocol, place, base, point[j]));
+                let epsilon = federation.response().diagonal(client, j);
+                let gradient = -(mean[j] + epsilon * point[j] - point[j]);
+                let terms = [1.0, -epsilon, gradient, variance[j]];
+                part.push(Client::new(federation, protocol, client, terms));
             }
         }
         Clients::Split(parts)
     }
 }
 
-impl Client<f64> {
-    /// Coordinate j of an affine problem whose coordinates do not mix; `mean` and `variance` are those
-    /// of the base.
-    pub(crate) fn of_coordinate(
-        federation: &Federation,
-        protocol: &Protocol,
-        (client, j): (usize, usize),
-        (mean, variance): (f64, f64),
-        point: f64,
-    ) -> Self {
-        let (scale, proximal) = (scale(federation, protocol, client), proximal(protocol));
-        let epsilon = federation.response().diagonal(client, j);
-        let (damping, tie) = match protocol.deploy {
-            Deploy::Step => (scale * (1.0 - epsilon) + proximal, proximal),
-            Deploy::Round => (scale + proximal, proximal + scale * epsilon),
-        };
-        Client {
-            dim: 1,
-            damping,
-            tie: (tie != 0.0).then_some(tie),
-            pull: scale * (mean + epsilon * point - point),
-            noise: scale * scale * variance / protocol.batch.size(),
-            grows: None,
-        }
-    }
-}
-
-impl Client<DMatrix<f64>> {
-    /// A client linearised at `point`.
-    pub(crate) fn linearised(
+impl<T: Block> Client<T> {
+    /// H, J and g of a client, and the covariance of the gradient at a single observation.
+    fn new(
         federation: &Federation,
         protocol: &Protocol,
         client: usize,
-        point: &[f64],
+        [curvature, reaction, gradient, noise]: [T; 4],
     ) -> Self {
-        let dim = point.len();
-        let (scale, proximal) = (scale(federation, protocol, client), proximal(protocol));
-        let population = federation.population(client);
-        let expansion = population.expand(point, point);
-        let spring = DMatrix::identity(dim, dim) * proximal;
-        let (own, reaction) = (expansion.curvature * scale, expansion.reaction * scale);
+        let (dim, scale) = (gradient.slice().len(), scale(federation, protocol, client));
+        let (own, reaction) = (curvature.scaled(scale), reaction.scaled(scale));
+        let spring = T::identity(dim).scaled(proximal(protocol));
         let (damping, tie) = match protocol.deploy {
-            Deploy::Step => (own + reaction + &spring, spring),
-            Deploy::Round => (own + &spring, spring - reaction),
+            Deploy::Step => (own.plus(1.0, &reaction).plus(1.0, &spring), spring),
+            Deploy::Round => (own.plus(1.0, &spring), spring.plus(-1.0, &reaction)),
         };
-        let noise = population.gradient_covariance(point);
         Client {
             dim,
             damping,
-            tie: (tie.amax() != 0.0).then_some(tie),
-            pull: DMatrix::from_column_slice(dim, 1, expansion.gradient.as_slice()) * -scale,
-            noise: noise * (scale * scale / protocol.batch.size()),
-            grows: Grows::of(federation, protocol, client, point),
+            tie: tie.slice().iter().any(|entry| *entry != 0.0).then_some(tie),
+            pull: gradient.scaled(-scale),
+            noise: noise.scaled(scale * scale / protocol.batch.size()),
+            grows: None,
         }
     }
-}
 
-impl<T: Block> Client<T> {
     /// Before the first step.
     pub(crate) fn begin(&self) -> Local<T> {
-        Local {
-            gain: T::identity(self.dim),
-            reply: T::zeros(self.dim, self.dim),
-            noise: T::zeros(self.dim, self.dim),
-        }
+        self.step(0.0)
+    }
+
+    /// One step.
+    fn step(&self, size: f64) -> Local<T> {
+        let identity = T::identity(self.dim);
+        let (reply, noise) = (identity.scaled(size), self.noise.scaled(size * size));
+        Local { power: identity.plus(-size, &self.damping), reply, noise }
     }
 
     /// H + J = K − L.
     pub(crate) fn slope(&self) -> T {
-        let mut slope = self.damping.clone();
-        if let Some(tie) = &self.tie {
-            slope.add(-1.0, tie);
-        }
-        slope
+        let damping = self.damping.clone();
+        self.tie.iter().fold(damping, |slope, tie| slope.plus(-1.0, tie))
     }
 
-    /// I − η K.
-    fn keep(&self, size: f64) -> T {
-        let mut keep = T::identity(self.dim);
-        keep.add(-size, &self.damping);
-        keep
-    }
-
-    /// Some steps of one size.
+    /// Some steps of one size, twice as many at a time.
     pub(crate) fn steps(&self, local: &mut Local<T>, size: f64, count: usize) {
-        let keep = self.keep(size);
-        let identity = T::identity(self.dim);
-        if count <= MANY {
-            for _ in 0..count {
-                local.gain = keep.times(&local.gain);
-                if let Some(tie) = &self.tie {
-                    local.gain.add(size, tie);
-                }
-                local.reply = keep.times(&local.reply);
-                local.reply.add(size, &identity);
-                local.noise = keep.around(&local.noise);
-                local.noise.add(size * size, &self.noise);
+        let (mut step, mut left) = (self.step(size), count);
+        while left > 0 {
+            if left & 1 == 1 {
+                *local = local.then(&step);
             }
-            return;
+            left >>= 1;
+            if left > 0 {
+                step = step.then(&step);
+            }
         }
-        let mut fresh = self.noise.clone();
-        fresh.scale(size * size);
-        let Repeated { power, sum, noise } = repeated(&keep, &fresh, count, self.dim);
-        local.gain = power.times(&local.gain);
-        if let Some(tie) = &self.tie {
-            local.gain.add(size, &sum.times(tie));
-        }
-        local.reply = power.times(&local.reply);
-        local.reply.add(size, &sum);
-        local.noise = power.around(&local.noise);
-        local.noise.add(1.0, &noise);
     }
-}
 
-impl<T: Block> Client<T> {
     /// What noise that grows with the error adds to a round beyond what its mean does, the second moment
     /// of the broadcast error (and of c_k − c) being `begin`.
     pub(crate) fn grown(&self, grows: &Grows, sizes: &[f64], begin: &DMatrix<f64>) -> DMatrix<f64> {
@@ -252,32 +213,4 @@ impl<T: Block> Client<T> {
         }
         added.view((0, 0), (dim, dim)).into_owned()
     }
-}
-
-/// Bⁿ, Σ_{k<n} Bᵏ and Σ_{k<n} Bᵏ N Bᵏᵀ.
-struct Repeated<T> {
-    power: T,
-    sum: T,
-    noise: T,
-}
-
-/// By doubling.
-fn repeated<T: Block>(step: &T, fresh: &T, count: usize, dim: usize) -> Repeated<T> {
-    let mut all = Repeated { power: step.clone(), sum: T::identity(dim), noise: fresh.clone() };
-    let bits = usize::BITS - count.leading_zeros();
-    for bit in (0..bits.saturating_sub(1)).rev() {
-        let Repeated { power, sum, noise } = &all;
-        let (mut sums, mut noises) = (power.times(sum), power.around(noise));
-        sums.add(1.0, sum);
-        noises.add(1.0, noise);
-        all = Repeated { power: power.times(power), sum: sums, noise: noises };
-        if count >> bit & 1 == 1 {
-            all.power = step.times(&all.power);
-            all.sum = step.times(&all.sum);
-            all.sum.add(1.0, &T::identity(dim));
-            all.noise = step.around(&all.noise);
-            all.noise.add(1.0, fresh);
-        }
-    }
-    all
 }

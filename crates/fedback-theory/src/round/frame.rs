@@ -3,7 +3,7 @@
 //! The state y is the error x of the model, what a server with momentum keeps (v ← βv + Δ, x ← x + rate · v),
 //! and what clients keep (c_i ← c_i − c − δ_i/Ση of those who take part, c = Σ w_i c_i). A client's work
 //!
-//! δ_k = (A_k − I) x + F_k (c_k − c − g_k) + noise
+//! δ_k = F_k (c_k − c − g_k − (H_k + J_k) x) + noise
 //!
 //! is affine in y, and so is what it does to y if it counts once: R δ_k for the server, with R = rate on x
 //! and 1 on v, and −c − δ_k/Ση for what it keeps itself. Where models rather than updates are averaged and
@@ -15,7 +15,7 @@ use nalgebra::DMatrix;
 
 use super::Affine;
 use super::block::Block;
-use super::client::Local;
+use super::client::{Client, Local};
 use crate::cohort::rescales;
 
 /// The shape of the state, and what happens to it without anybody's work.
@@ -28,7 +28,7 @@ pub(crate) struct Frame {
     /// The weights w_i of c, where clients keep something.
     pub(crate) kept: Option<Vec<f64>>,
     /// The point that x is measured from, where models are rescaled at random.
-    pub(crate) origin: Option<Vec<f64>>,
+    pub(crate) origin: Option<DMatrix<f64>>,
 }
 
 /// A state that is a block of type `Self` where clients' maps are blocks of type `T`.
@@ -36,7 +36,7 @@ pub(crate) trait Joint<T>: Block {
     /// What the state becomes without anybody's work.
     fn stay(frame: &Frame) -> Affine<Self>;
     /// δ_k as a function of the state.
-    fn work(frame: &Frame, client: usize, local: &Local<T>, pull: &T) -> Affine<Self>;
+    fn work(frame: &Frame, k: usize, client: &Client<T>, local: &Local<T>) -> Affine<Self>;
     /// What a work that counts `count` times does to the state, and with steps of a total size what the
     /// client keeps.
     fn effect(
@@ -57,8 +57,9 @@ impl Joint<f64> for f64 {
     }
 
     #[inline(always)]
-    fn work(_: &Frame, _: usize, local: &Local<f64>, pull: &f64) -> Affine<f64> {
-        Affine { map: local.gain - 1.0, shift: local.reply * pull, noise: local.noise }
+    fn work(_: &Frame, _: usize, client: &Client<f64>, local: &Local<f64>) -> Affine<f64> {
+        let reply = local.reply;
+        Affine { map: -reply * client.slope(), shift: reply * client.pull, noise: local.noise }
     }
 
     #[inline(always)]
@@ -83,7 +84,7 @@ impl<T: Block> Joint<T> for DMatrix<f64> {
             }
         }
         let mut shift = DMatrix::zeros(width, 1);
-        if let Some(origin) = frame.origin_vector() {
+        if let Some(origin) = &frame.origin {
             let reach = frame.reach(1.0, None);
             map -= &reach * frame.model();
             shift -= reach * origin;
@@ -91,19 +92,15 @@ impl<T: Block> Joint<T> for DMatrix<f64> {
         Affine { map, shift, noise: DMatrix::zeros(width, width) }
     }
 
-    fn work(frame: &Frame, client: usize, local: &Local<T>, pull: &T) -> Affine<Self> {
+    fn work(frame: &Frame, k: usize, client: &Client<T>, local: &Local<T>) -> Affine<Self> {
         let (dim, reply) = (frame.dim, local.reply.matrix());
         let mut map = DMatrix::zeros(dim, frame.width());
-        let gain = local.gain.matrix() - DMatrix::identity(dim, dim);
-        map.columns_mut(0, dim).copy_from(&gain);
-        if let Some(weights) = &frame.kept {
-            for (other, weight) in weights.iter().enumerate() {
-                let own = if other == client { 1.0 } else { 0.0 };
-                let mut place = map.columns_mut(frame.place_of(other), dim);
-                place.copy_from(&(&reply * (own - weight)));
-            }
+        map.columns_mut(0, dim).copy_from(&-(&reply * client.slope().matrix()));
+        for (other, weight) in frame.kept.iter().flatten().enumerate() {
+            let own = if other == k { 1.0 } else { 0.0 };
+            map.columns_mut(frame.place_of(other), dim).copy_from(&(&reply * (own - weight)));
         }
-        Affine { map, shift: reply * pull.matrix(), noise: local.noise.matrix() }
+        Affine { map, shift: reply * client.pull.matrix(), noise: local.noise.matrix() }
     }
 
     fn effect(
@@ -114,7 +111,7 @@ impl<T: Block> Joint<T> for DMatrix<f64> {
     ) -> Affine<Self> {
         let reach = frame.reach(count, kept);
         let (mut map, mut shift) = (&reach * &work.map, &reach * &work.shift);
-        if let Some(origin) = frame.origin_vector() {
+        if let Some(origin) = &frame.origin {
             let server = frame.reach(count, None);
             map += &server * frame.model();
             shift += server * origin;
@@ -134,16 +131,17 @@ impl<T: Block> Joint<T> for DMatrix<f64> {
 impl Frame {
     /// Of a protocol, for a part of the problem whose errors are measured from `origin`.
     pub(crate) fn of(federation: &Federation, protocol: &Protocol, origin: &[f64]) -> Self {
-        let weights = federation.weights();
+        let (dim, weights) = (origin.len(), federation.weights());
         let kept = || (0..federation.clients()).map(|i| protocol.weight(weights, i)).collect();
         Frame {
-            dim: origin.len(),
+            dim,
             momentum: match protocol.server {
                 ServerRule::Average | ServerRule::Adam { .. } => None,
                 ServerRule::Momentum { rate, beta } => Some((rate, beta)),
             },
             kept: protocol.local.keeps().then(kept),
-            origin: rescales(federation, protocol).then(|| origin.to_vec()),
+            origin: rescales(federation, protocol)
+                .then(|| DMatrix::from_column_slice(dim, 1, origin)),
         }
     }
 
@@ -162,26 +160,9 @@ impl Frame {
         self.momentum.is_none() && self.kept.is_none()
     }
 
-    /// The state with x + rate β/(1 − β) v for x, which velocity alone does not move; none where there is
-    /// only the model.
-    pub(crate) fn slow(&self) -> Option<DMatrix<f64>> {
-        let mut slow = DMatrix::identity(self.width(), self.width());
-        if let Some((rate, beta)) = self.momentum {
-            for j in 0..self.dim {
-                slow[(j, self.dim + j)] = rate * beta / (1.0 - beta);
-            }
-        }
-        (!self.is_plain()).then_some(slow)
-    }
-
     /// The model's error out of the state.
     fn model(&self) -> DMatrix<f64> {
         DMatrix::identity(self.dim, self.width())
-    }
-
-    fn origin_vector(&self) -> Option<DMatrix<f64>> {
-        let origin = self.origin.as_ref()?;
-        Some(DMatrix::from_column_slice(self.dim, 1, origin))
     }
 
     /// Where a work that counts so often goes: `count` · R, and −1/Ση to what the client keeps.

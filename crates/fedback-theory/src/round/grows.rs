@@ -6,7 +6,7 @@
 //! and S + E(R̂ z zᵀ R̂ᵀ)/batch away from it, R̂ = R − E R. The loss `mean` has constant derivatives and
 //! only S.
 
-use fedback_core::base::{Base, Table};
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
 use fedback_core::protocol::{Deploy, Protocol};
@@ -34,13 +34,39 @@ impl Grows {
         client: usize,
         theta: &[f64],
     ) -> Option<Self> {
-        let Base::Table(table) = &federation.base() else { return None };
-        let rows = RowDerivatives { federation, protocol, client, theta };
-        match federation.loss() {
-            Loss::Mean => None,
-            Loss::Squared { .. } => Some(rows.noise(table, Squared)),
-            Loss::Logistic { .. } => Some(rows.noise(table, Logistic)),
+        let (dim, theta) = (theta.len(), DVector::from_column_slice(theta));
+        let count = rows(federation, client, &theta)?.count() as f64;
+        let matrix = federation.population(client).shift_matrix();
+        let pull = matrix.tr_mul(&theta);
+        let width = match protocol.deploy {
+            Deploy::Step => dim,
+            Deploy::Round => 2 * dim,
+        };
+        // R of a row; the two derivatives in one where φ is the local θ.
+        let derivative = |(x, slope, curvature): (DVector<f64>, f64, f64)| {
+            let own = &x * x.transpose() * curvature;
+            let reaction = &matrix * slope + &x * pull.transpose() * curvature;
+            match protocol.deploy {
+                Deploy::Step => own + reaction,
+                Deploy::Round => {
+                    let mut both = own.resize_horizontally(width, 0.0);
+                    both.columns_mut(dim, dim).copy_from(&reaction);
+                    both
+                }
+            }
+        };
+        let all = || rows(federation, client, &theta).into_iter().flatten().map(derivative);
+        let mean = all().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) / count;
+        let scale = client::scale(federation, protocol, client);
+        let share = scale * scale / (count * protocol.batch.size());
+        let apart = all().map(|row| row - &mean);
+        if dim * width <= MOST_ENTRIES {
+            let nothing = DMatrix::zeros(dim * dim, width * width);
+            let squares = apart.fold(nothing, |sum, row| sum + row.kronecker(&row));
+            return Some(Grows::Exact(squares * share));
         }
+        let squares = apart.fold(DMatrix::zeros(dim, dim), |sum, row| sum + &row * row.transpose());
+        Some(Grows::Bound(squares * share, width))
     }
 
     /// The length of z: the local error, and the deployed one where that is another.
@@ -64,67 +90,23 @@ impl Grows {
     }
 }
 
-struct RowDerivatives<'a> {
-    federation: &'a Federation,
-    protocol: &'a Protocol,
+/// A client's rows x̃ as θ moves them, each with ℓ′ and ℓ″; none where gradients have constant
+/// derivatives.
+pub(crate) fn rows(
+    federation: &Federation,
     client: usize,
-    theta: &'a [f64],
-}
-
-impl RowDerivatives<'_> {
-    fn noise(&self, table: &Table, loss: impl MarginLoss) -> Grows {
-        let dim = self.theta.len();
-        let width = match self.protocol.deploy {
-            Deploy::Step => dim,
-            Deploy::Round => 2 * dim,
-        };
-        let rows = || self.derivatives(table, loss, width);
-        let share = 1.0 / table.block(self.client).1.len() as f64;
-        let mean = rows().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) * share;
-        let scale = client::scale(self.federation, self.protocol, self.client);
-        let share = share * scale * scale / self.protocol.batch.size();
-        let apart = rows().map(|row| row - &mean);
-        match dim * width <= MOST_ENTRIES {
-            true => {
-                Grows::Exact(apart.fold(DMatrix::zeros(dim * dim, width * width), |sum, row| {
-                    sum + row.kronecker(&row) * share
-                }))
-            }
-            false => {
-                let squares =
-                    apart.fold(DMatrix::zeros(dim, dim), |sum, row| sum + &row * row.transpose());
-                Grows::Bound(squares * share, width)
-            }
-        }
-    }
-
-    /// R of every row; the two derivatives in one where φ is the local θ.
-    fn derivatives(
-        &self,
-        table: &Table,
-        loss: impl MarginLoss,
-        width: usize,
-    ) -> impl Iterator<Item = DMatrix<f64>> {
-        let dim = self.theta.len();
-        let theta = DVector::from_column_slice(self.theta);
-        let matrix = self.federation.response().matrix(self.client, dim);
-        let shift = &matrix * &theta;
-        let pull = matrix.tr_mul(&theta);
-        table.rows_of(self.client).map(move |(row, label)| {
-            let x = DVector::from_column_slice(row) + &shift;
-            let margin = x.dot(&theta);
-            let (slope, curvature) = (loss.slope(margin, label), loss.curvature(margin, label));
-            let own = &x * x.transpose() * curvature;
-            let reaction = &matrix * slope + &x * pull.transpose() * curvature;
-            match width == dim {
-                true => own + reaction,
-                false => {
-                    let mut both = DMatrix::zeros(dim, width);
-                    both.columns_mut(0, dim).copy_from(&own);
-                    both.columns_mut(dim, dim).copy_from(&reaction);
-                    both
-                }
-            }
-        })
-    }
+    theta: &DVector<f64>,
+) -> Option<impl Iterator<Item = (DVector<f64>, f64, f64)>> {
+    let Base::Table(table) = &federation.base() else { return None };
+    let derivatives: fn(f64, f64) -> (f64, f64) = match federation.loss() {
+        Loss::Mean => return None,
+        Loss::Squared { .. } => |m, y| (Squared.slope(m, y), Squared.curvature(m, y)),
+        Loss::Logistic { .. } => |m, y| (Logistic.slope(m, y), Logistic.curvature(m, y)),
+    };
+    let shift = federation.population(client).shift_matrix() * theta;
+    Some(table.rows_of(client).map(move |(row, label)| {
+        let x = DVector::from_column_slice(row) + &shift;
+        let (slope, curvature) = derivatives(x.dot(theta), label);
+        (x, slope, curvature)
+    }))
 }

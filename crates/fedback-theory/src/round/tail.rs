@@ -6,21 +6,26 @@
 //! present one, whose steps sum to s: what clients keep is a gradient, and counts by what a round makes of it.
 //! Rounds of smaller steps are tried against the same P with c in their own units, which only lessens it.
 
+use std::ops::Range;
+
 use nalgebra::{DMatrix, DVector};
 
 use super::block::Block;
 use super::frame::Joint;
-use super::{Rounds, System};
+use super::part::{Part, Rounds};
+use super::{Moments, System};
 use crate::cohort::Chance;
+use crate::spectrum;
 
 /// By how much steps are smaller each time, and how often.
 const SMALLER: f64 = 0.4;
 const TIMES: i32 = 10;
-/// By how much more than it takes what is fast is weighed: the more, the smaller steps must be, and the
-/// stronger a reaction may be.
-const FAST: [f64; 5] = [1.0, 4.0, 20.0, 150.0, 2000.0];
-/// Iterations and the accuracy of P.
-const MOST_ITERATIONS: usize = 60;
+/// What is fast is weighed by powers of 1/|step|, or of this, from 0 to 3, so many for each.
+const LEAST_RATIO: f64 = 30.0;
+const POWERS: f64 = 4.0;
+/// Iterations for P, and what the last of them may change, in units of W.
+const MOST_ITERATIONS: usize = 100;
+const LATE: f64 = 0.02;
 
 /// A norm of one part's state.
 pub(crate) struct Norm {
@@ -31,41 +36,32 @@ pub(crate) struct Norm {
 
 /// What keeps errors where they are.
 pub(crate) trait Tail {
-    /// Norms in which the prepared round may contract.
-    fn norms(&self, chance: Chance) -> Vec<Norm>;
-    /// The fixed point of what the prepared round, whose steps are `smaller`, does to it; none where it
-    /// does not contract.
-    fn level(&self, chance: Chance, norm: &Norm, smaller: f64) -> Option<f64>;
-    /// E|y|²_P.
-    fn weigh(&self, norm: &Norm, mean: &[f64], spread: &[f64]) -> f64;
-}
-
-impl<T: Block, J: Joint<T>> Rounds<T, J> {
-    /// What a round makes of a weight: [T*(P), q; qᵀ, c].
-    fn pulled_back(
-        &self,
-        chance: Chance,
-        weight: &DMatrix<f64>,
-    ) -> (DMatrix<f64>, DMatrix<f64>, f64) {
-        let (map, shift) = (self.expected.map.matrix(), self.expected.shift.matrix());
-        let mut square = map.transpose() * weight * &map;
-        let mut cross = map.transpose() * weight * &shift;
-        let mut constant = (shift.transpose() * weight * &shift)[0];
-        let mut noise = self.expected.noise.matrix();
-        if let Some((draw, share)) = chance {
-            let (drawn, more) = &self.drawn[draw];
-            noise += more.matrix() * share;
-            let (s, q, c) = J::pulled(drawn, weight);
-            square += s * share;
-            cross += q * share;
-            constant += c * share;
-        }
-        constant += (weight * noise).trace();
-        (square, cross, constant)
-    }
+    /// A bound on E|x|² now and after every later round, whose steps are those of the prepared round
+    /// and so many times smaller ones.
+    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64>;
 }
 
 impl<T: Block, J: Joint<T>> Tail for Rounds<T, J> {
+    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64> {
+        let (sizes, norms) = (self.sizes.clone(), self.norms(chance));
+        let weighed = |norm: &Norm| Some(self.weigh(norm, now));
+        let mut levels: Vec<Option<f64>> = norms.iter().map(weighed).collect();
+        for time in 0..=times {
+            let smaller = libm::pow(SMALLER, time as f64);
+            let shrunk: Vec<f64> = sizes.iter().map(|size| size * smaller).collect();
+            self.prepare(&shrunk, true);
+            for (norm, level) in norms.iter().zip(&mut levels) {
+                *level = level.and_then(|own| Some(own.max(self.level(chance, norm, smaller)?)));
+            }
+        }
+        self.prepare(&sizes, true);
+        let known = norms.iter().zip(levels).filter_map(|(norm, level)| Some(norm.model * level?));
+        known.min_by(f64::total_cmp)
+    }
+}
+
+impl<T: Block, J: Joint<T>> Rounds<T, J> {
+    /// Norms in which the prepared round may contract.
     fn norms(&self, chance: Chance) -> Vec<Norm> {
         let dim = self.frame.dim;
         let norm = |weight: DMatrix<f64>| {
@@ -76,36 +72,29 @@ impl<T: Block, J: Joint<T>> Tail for Rounds<T, J> {
         self.weights(chance).unwrap_or_default().into_iter().filter_map(norm).collect()
     }
 
+    /// The fixed point of what the prepared round, whose steps are `smaller`, does to |y|²_P; none
+    /// where it does not contract.
     fn level(&self, chance: Chance, norm: &Norm, smaller: f64) -> Option<f64> {
         let weight = self.units(smaller).around(&norm.weight);
         let (square, cross, constant) = self.pulled_back(chance, &weight);
-        let (factor, slope) = match weight.nrows() {
-            1 => (square[0] / weight[0], cross[0].abs() / weight[0].sqrt()),
-            _ => {
-                let half = weight.cholesky()?.l();
-                let once = half.solve_lower_triangular(&square)?;
-                let ratio = half.solve_lower_triangular(&once.transpose())?;
-                let ratio = ((&ratio + ratio.transpose()) * 0.5).symmetric_eigenvalues();
-                (ratio.max(), half.solve_lower_triangular(&cross)?.norm())
-            }
-        };
-        if factor.is_nan() || factor >= 1.0 {
+        let half = weight.cholesky()?.l();
+        let left = -spectrum::relative(&square, &half)?.max();
+        let slope = half.solve_lower_triangular(&cross)?.norm();
+        if left.is_nan() || left <= 0.0 {
             return None;
         }
-        let left = 1.0 - factor;
         let root = (slope + (slope * slope + left * constant).sqrt()) / left;
         Some(root * root).filter(|level| level.is_finite())
     }
 
-    fn weigh(&self, norm: &Norm, mean: &[f64], spread: &[f64]) -> f64 {
+    /// E|y|²_P.
+    fn weigh(&self, norm: &Norm, (mean, spread): Moments<'_>) -> f64 {
         let width = self.frame.width();
         let mean = DMatrix::from_column_slice(width, 1, mean);
         let spread = DMatrix::from_column_slice(width, width, spread);
         (mean.transpose() * &norm.weight * &mean)[0] + (&norm.weight * spread).trace()
     }
-}
 
-impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// What clients keep times a number, all else as it is.
     fn units(&self, kept: f64) -> DMatrix<f64> {
         let from = self.frame.place_of(0);
@@ -113,41 +102,71 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         DMatrix::from_diagonal(&DVector::from_fn(self.frame.width(), |j, _| unit(j)))
     }
 
-    /// P = T*(P) + W, without what is slow and what is fast being mixed: rounds of small steps move
-    /// x + rate β/(1 − β) v slowly, and forget v and c at once.
+    /// Norms in which what is slow and what is fast do not mix: rounds of small steps move the model slowly and
+    /// forget velocities and stale controls at once. Each kind has P = T*(P) + W of its own; between them more
+    /// and more weight of what is fast is tried.
     fn weights(&self, chance: Chance) -> Option<Vec<DMatrix<f64>>> {
-        let (dim, total) = (self.frame.dim, self.sizes.iter().sum::<f64>());
-        if self.frame.width() == 1 {
+        let (dim, width) = (self.frame.dim, self.frame.width());
+        if width == 1 {
             return Some(vec![DMatrix::identity(1, 1)]);
         }
-        let weight = self.accumulated(chance, self.units(total) * self.units(total))?;
-        let Some(slow) = self.frame.slow() else { return Some(vec![weight]) };
-        let weight = slow.clone().try_inverse()?.transpose().around(&weight);
-        let apart = |fast: f64| {
-            let share = |j: usize, k: usize| match (j < dim, k < dim) {
-                (true, true) => 1.0,
-                (false, false) => fast,
-                (true, false) | (false, true) => 0.0,
-            };
-            let width = weight.nrows();
-            let weight = DMatrix::from_fn(width, width, |j, k| weight[(j, k)] * share(j, k));
-            slow.transpose().around(&weight)
+        let identity = DMatrix::identity(width, width);
+        let whole = self.accumulated(chance, &identity, 0..width)?;
+        let Some(apart) = self.apart() else { return Some(vec![whole]) };
+        let slow = self.accumulated(chance, &apart, 0..dim)?;
+        let fast = self.accumulated(chance, &apart, dim..width)?;
+        let total: f64 = self.sizes.iter().sum();
+        let ratio = (1.0 / (total * self.steepest())).max(LEAST_RATIO);
+        let weight = |power: i32| {
+            let share = libm::pow(ratio, power as f64 / POWERS);
+            apart.transpose().around(&(&slow + &fast * share))
         };
-        Some(FAST.into_iter().map(apart).collect())
+        Some((0..=3 * POWERS as i32).map(weight).chain([whole]).collect())
     }
 
-    /// P = T*(P) + W, by doubling along the expected map where nothing else is random, and step by step
-    /// around that otherwise.
-    fn accumulated(&self, chance: Chance, source: DMatrix<f64>) -> Option<DMatrix<f64>> {
-        let map = self.expected.map.matrix().transpose();
+    /// The state in coordinates that are slow, the first of them, or fast: x + rate β/(1 − β) v, which
+    /// velocity alone does not move, and c_i less client i's gradient at x. None where there is the model only.
+    fn apart(&self) -> Option<DMatrix<f64>> {
+        let (dim, width) = (self.frame.dim, self.frame.width());
+        let mut apart = DMatrix::identity(width, width);
+        if let Some((rate, beta)) = self.frame.momentum {
+            (0..dim).for_each(|j| apart[(j, dim + j)] = rate * beta / (1.0 - beta));
+        }
+        if self.frame.kept.is_some() {
+            for (k, client) in self.clients.iter().enumerate() {
+                let place = (self.frame.place_of(k), 0);
+                apart.view_mut(place, (dim, dim)).copy_from(&-client.slope().matrix());
+            }
+        }
+        (!self.frame.is_plain()).then_some(apart)
+    }
+
+    /// P = T*(P) + W of some of the coordinates z = S y by themselves, by doubling along the expected map and
+    /// step by step around that where there is more chance than that.
+    fn accumulated(
+        &self,
+        chance: Chance,
+        coordinates: &DMatrix<f64>,
+        kind: Range<usize>,
+    ) -> Option<DMatrix<f64>> {
+        let inverse = coordinates.clone().try_inverse()?;
+        let only = |all: DMatrix<f64>| {
+            let own = |j: usize, k: usize| kind.contains(&j) && kind.contains(&k);
+            all.map_with_location(|j, k, entry| if own(j, k) { entry } else { 0.0 })
+        };
+        let map = only(coordinates * self.expected.map.matrix() * &inverse).transpose();
+        let units = self.units(self.sizes.iter().sum());
+        let source = only(&units * &units);
         let mut sum = super::second::geometric(&map, source.clone())?;
         let Some((draw, share)) = chance else { return Some(sum) };
         for _ in 0..MOST_ITERATIONS {
-            let more = J::pulled(&self.drawn[draw].0, &sum).0 * share;
+            let pulled = J::pulled(&self.drawn[draw].0, &coordinates.transpose().around(&sum)).0;
+            let more = only(inverse.transpose().around(&pulled)) * share;
             let next = super::second::geometric(&map, &source + more)?;
-            let moved = (&next - &sum).norm();
+            // Sums grow, so that what is still to come is at most what W leaves over.
+            let late = (&next - &sum).diagonal();
             sum = next;
-            if moved <= 1e-3 * sum.norm() {
+            if late.iter().zip(&source.diagonal()).all(|(late, own)| *late <= LATE * own) {
                 return Some(sum);
             }
         }
@@ -161,35 +180,14 @@ impl System {
     pub(crate) fn ceiling(
         &mut self,
         chance: Chance,
-        sizes: &[f64],
-        (mean, spread): (&[f64], &[f64]),
+        (mean, spread): Moments<'_>,
         decay: bool,
     ) -> Option<f64> {
-        let norms: Vec<Vec<Norm>> = self.parts.iter().map(|part| part.norms(chance)).collect();
-        let weighed = self.places().zip(&norms).map(|((part, own, square), norms)| {
-            let level = |norm| Some(part.weigh(norm, &mean[own.clone()], &spread[square.clone()]));
-            norms.iter().map(level).collect()
-        });
-        let mut levels: Vec<Vec<Option<f64>>> = weighed.collect();
         let times = if decay { TIMES } else { 0 };
-        for time in 0..=times {
-            let smaller = libm::pow(SMALLER, time as f64);
-            let shrunk: Vec<f64> = sizes.iter().map(|size| size * smaller).collect();
-            self.prepare(&shrunk, true);
-            for ((part, norms), levels) in self.parts.iter().zip(&norms).zip(&mut levels) {
-                for (norm, level) in norms.iter().zip(levels) {
-                    let more = level.and(part.level(chance, norm, smaller));
-                    *level = level.zip(more).map(|(level, more)| level.max(more));
-                }
-            }
-        }
-        self.prepare(sizes, true);
-        let parts = norms.iter().zip(levels);
-        let least = parts.map(|(norms, levels)| {
-            let all = norms.iter().zip(levels);
-            let known = all.filter_map(|(norm, level)| Some(norm.model * level?));
-            known.min_by(f64::total_cmp)
+        let places: Vec<_> = self.places().map(|(_, own, square)| (own, square)).collect();
+        let ceilings = self.parts.iter_mut().zip(places).map(|(part, (own, square))| {
+            part.ceiling(chance, (&mean[own], &spread[square]), times)
         });
-        least.sum()
+        ceilings.sum()
     }
 }

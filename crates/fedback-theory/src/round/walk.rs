@@ -90,6 +90,14 @@ impl Walk {
         works
     }
 
+    /// Moves a state over one round in which gradients are the clients' own.
+    pub(crate) fn round(&self, federation: &Federation, state: &mut [f64], sizes: &[f64]) {
+        let works = self.works(state, sizes, |client, local, deployed, gradient| {
+            federation.population(client).gradient(local, deployed, gradient);
+        });
+        self.close(state, &works, sizes.iter().sum());
+    }
+
     /// c.
     fn control(&self, state: &[f64]) -> Option<Vec<f64>> {
         let weights = self.frame.kept.as_ref()?;

@@ -140,12 +140,12 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
             }
             add("setting", setting(best));
             let (steps, total) = (best.steps(), short(best.total()));
-            let talk = short(best.rounds as f64 * best.communication);
-            add("steps", format!("{steps} in {}", plural(best.rounds, "round", "rounds")));
+            let talk = short(best.reach.rounds as f64 * best.communication);
+            add("steps", format!("{steps} in {}", plural(best.reach.rounds, "round", "rounds")));
             add("total cost", format!("{total} = {steps} local steps + {talk} communication"));
             let how = if advice.exact { "exact" } else { "mean path and linearised spread" };
-            let later = short(best.worst_after);
-            let now = short(best.distance_sq);
+            let later = short(best.reach.worst_after);
+            let now = short(best.reach.distance_sq);
             add("predicted", format!("{now} then, at most {later} later ({how})"));
             "reached and kept by".to_string()
         }

@@ -94,7 +94,7 @@ fn warn_without_stable_point(context: &Context, plan: &Plan) {
         }
         Some(_) if plan.federation.is_affine() => {
             let report = stable_points(&plan.federation, &plan.start);
-            if report.stability == fedback::theory::stable::Stability::Repelling {
+            if report.stability() == fedback::theory::stable::Stability::Repelling {
                 context.warn(&words::stable(&report).unwrap_or_default());
             }
         }

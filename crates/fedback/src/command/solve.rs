@@ -35,7 +35,7 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         Some(Err(why)) => add("first arrivals", format!("where they settle is not known: {why}")),
         None => {}
     }
-    add("stability", solution.stable.stability.as_str().into());
+    add("stability", solution.stable.stability().as_str().into());
     if let Some(reason) = words::stable(&solution.stable) {
         add("", reason);
     }
@@ -94,16 +94,13 @@ fn first_arrivals(settling: &Settling) -> String {
             format!("settle at {there}; correct = true would remove the bias")
         }
         // What is below rounding is no bias: everybody is equally fast.
-        (Ok(there), Some(away)) => {
-            let size = there.iter().map(|t| t * t).sum::<f64>().sqrt();
-            match away > 1e-9 * (1.0 + size) {
-                true => format!(
-                    "settle at {}, {} away from it; correct = true removes the bias",
-                    short_vector(there),
-                    short(away)
-                ),
-                false => "settle at the stable point: speed makes no difference".into(),
-            }
-        }
+        (Ok(there), Some(away)) => match away > 1e-9 * (1.0 + size(there)) {
+            true => format!(
+                "settle at {}, {} away from it; correct = true removes the bias",
+                short_vector(there),
+                short(away)
+            ),
+            false => "settle at the stable point: speed makes no difference".into(),
+        },
     }
 }

@@ -204,8 +204,9 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     }
     if certificate.points.is_empty() {
         page.row("stable point", "none found");
-        page.row("  radius of H⁻¹J", &number(certificate.minimisation_radius()));
-        page.row("  margin of H + J", &number(certificate.gradient_margin()));
+        let (radius, margin) = certificate.stable.spectra();
+        page.row("  radius of H⁻¹J", &number(radius));
+        page.row("  margin of H + J", &number(margin));
     }
     match &certificate.optimal {
         Some(optimal) => {

@@ -1,0 +1,250 @@
+//! One part of a problem: clients and their cohorts, worked out for the step sizes of a round.
+
+use std::sync::Arc;
+
+use super::block::Block;
+use super::client::{Client, Local};
+use super::frame::{Frame, Joint};
+use super::second::Second;
+use super::tail::Tail;
+use super::{Affine, Moments};
+use crate::cohort::{Chance, Cohorts, Draw};
+
+/// One part of a problem: a coordinate, or all that mix.
+pub(crate) trait Part: Second + Tail {
+    /// The length of the part of the state.
+    fn width(&self) -> usize;
+    /// Of them the model's.
+    fn dim(&self) -> usize;
+    /// Where what clients keep begins.
+    fn kept_from(&self) -> usize;
+    /// Numbers that working out a round of so many steps, equal ones doubled, and moving moments over
+    /// it touches.
+    fn work(&self, steps: f64, chance: Chance) -> f64;
+    /// Works out a round with these step sizes, and what chance adds if that is asked for.
+    fn prepare(&mut self, sizes: &[f64], drawing: bool);
+    /// Moves a mean over the prepared round.
+    fn mean(&self, mean: &[f64], after: &mut [f64]);
+    /// Moves the spread of a chance; `works` replace what the part takes for the clients' mean work.
+    fn spread(&self, chance: Chance, now: Moments<'_>, works: Option<&[f64]>, after: &mut [f64]);
+    /// E Σ w_i |δ_i − Σ w δ|² of the prepared round.
+    fn consensus(&self, weights: &[f64], now: Moments<'_>) -> f64;
+    /// Every client's E|∇ℓ|² before each local step of the prepared round of P-FedAvg.
+    fn gradients(&self, now: Moments<'_>) -> Vec<f64>;
+    /// The norm of the steepest slope.
+    fn steepest(&self) -> f64;
+    /// Whether noise grows with the error.
+    fn grows(&self) -> bool;
+}
+
+/// Clients' maps in blocks `T`, the state in blocks `J`.
+#[derive(Clone)]
+pub(super) struct Rounds<T, J: Block> {
+    pub(super) clients: Vec<Client<T>>,
+    pub(super) frame: Frame,
+    pub(super) cohorts: Arc<Cohorts>,
+    pub(super) sizes: Vec<f64>,
+    works: Vec<Affine<J>>,
+    effects: Vec<Affine<J>>,
+    pub(super) expected: Affine<J>,
+    /// What chance adds, for each draw and a share of one.
+    pub(super) drawn: Vec<(J::Drawn, J)>,
+}
+
+impl<T: Block, J: Joint<T>> Rounds<T, J> {
+    pub(super) fn new(clients: Vec<Client<T>>, frame: Frame, cohorts: &Arc<Cohorts>) -> Self {
+        let expected = J::stay(&frame);
+        let cohorts = Arc::clone(cohorts);
+        let (sizes, works, effects) = (Vec::new(), Vec::new(), Vec::new());
+        Rounds { clients, frame, cohorts, sizes, works, effects, expected, drawn: Vec::new() }
+    }
+
+    pub(super) fn state(&self, mean: &[f64]) -> J {
+        J::of_slice(self.frame.width(), 1, mean)
+    }
+
+    pub(super) fn covariance(&self, spread: &[f64]) -> J {
+        J::of_slice(self.frame.width(), self.frame.width(), spread)
+    }
+
+    /// The effects of works, one for each random number.
+    fn effects_of(&self, works: &[Affine<J>]) -> Vec<Affine<J>> {
+        let total: f64 = self.sizes.iter().sum();
+        let once = |work: &Affine<J>| J::effect(&self.frame, work, 1.0, None);
+        let mut effects: Vec<Affine<J>> = match &self.cohorts.counts {
+            None => works.iter().map(once).collect(),
+            Some(counts) => {
+                let own = works.iter().zip(counts).enumerate();
+                own.map(|(k, (work, count))| J::effect(&self.frame, work, *count, Some((k, total))))
+                    .collect()
+            }
+        };
+        if self.cohorts.rests {
+            effects.extend(works.iter().map(once));
+        }
+        if self.cohorts.idle {
+            // Nothing happens, instead of what does without anybody's work.
+            let Affine { map, shift, noise } = J::stay(&self.frame);
+            let map = J::identity(self.frame.width()).plus(-1.0, &map);
+            effects.push(Affine { map, shift: shift.scaled(-1.0), noise });
+        }
+        effects
+    }
+
+    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds.
+    pub(super) fn grown(&self, chance: Chance, second: &J) -> Option<J> {
+        let (dim, second) = (self.frame.dim, second.matrix());
+        let noisy = |(k, work): (usize, &Affine<J>)| {
+            let grows = self.clients[k].grows.as_ref()?;
+            let begin = self.frame.start(k).around(&second);
+            let noise = self.clients[k].grown(grows, &self.sizes, &begin);
+            Some(Affine { noise: J::of_slice(dim, dim, noise.as_slice()), ..work.clone() })
+        };
+        let works: Option<Vec<_>> = self.works.iter().enumerate().map(noisy).collect();
+        let mut sum = self.expected.noise.emptied();
+        for (effect, square) in self.effects_of(&works?).iter().zip(self.cohorts.squares(chance)) {
+            sum.add(square, &effect.noise);
+        }
+        Some(sum)
+    }
+
+    /// What a round adds to a spread, the state's mean being where it is.
+    pub(super) fn source(&self, chance: Chance, mean: &J, works: Option<&[f64]>) -> J {
+        let mut source = self.expected.noise.clone();
+        if let Some((draw, share)) = chance {
+            let (drawn, noise) = &self.drawn[draw];
+            source.add(share, noise);
+            let chance = match works {
+                None => J::source(drawn, mean),
+                Some(works) => {
+                    let effects = self.effects_of(&self.fixed(works));
+                    J::source(&self.cohorts.draws[draw].gather(&effects).0, mean)
+                }
+            };
+            source.add(share, &chance);
+        }
+        source
+    }
+
+    /// Works that are what they are, whatever the state.
+    fn fixed(&self, works: &[f64]) -> Vec<Affine<J>> {
+        let dim = self.frame.dim;
+        let work = |(own, works): (&Affine<J>, &[f64])| Affine {
+            map: own.map.emptied(),
+            shift: J::of_slice(dim, 1, works),
+            noise: own.noise.emptied(),
+        };
+        self.works.iter().zip(works.chunks_exact(dim)).map(work).collect()
+    }
+
+    /// The linear part of a round on second moments.
+    pub(super) fn carry(&self, chance: Chance, second: &J) -> J {
+        let mut after = self.expected.map.around(second);
+        if let Some((draw, share)) = chance {
+            after.add(share, &J::carried(&self.drawn[draw].0, second));
+        }
+        after
+    }
+}
+
+impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
+    fn width(&self) -> usize {
+        self.frame.width()
+    }
+
+    fn dim(&self) -> usize {
+        self.frame.dim
+    }
+
+    fn kept_from(&self) -> usize {
+        self.frame.place_of(0)
+    }
+
+    fn work(&self, steps: f64, chance: Chance) -> f64 {
+        let (dim, width) = (self.frame.dim as f64, self.frame.width() as f64);
+        let (clients, effects) = (self.clients.len() as f64, self.cohorts.expected.len() as f64);
+        // A matrix costs its allocation besides.
+        let matrix = |number: f64, entries: f64| if width > 1.0 { 100.0 + entries } else { number };
+        let local = clients * steps * matrix(3.0, 300.0 + 8.0 * dim.powi(3));
+        let effect = effects * matrix(6.0, 500.0 + 4.0 * width * width * (1.0 + dim));
+        let pairs = |draw: &Draw| draw.pairs_of_values() * matrix(2.0, 4.0 * width * width);
+        let drawn: f64 = self.cohorts.draws.iter().map(pairs).sum();
+        let carried = if chance.is_some() { effects } else { 0.0 };
+        let moved = (1.0 + carried) * matrix(2.0, 100.0 + 4.0 * width.powi(3));
+        local + effect + drawn + 2.0 * moved
+    }
+
+    fn prepare(&mut self, sizes: &[f64], drawing: bool) {
+        self.sizes.clear();
+        self.sizes.extend_from_slice(sizes);
+        // Step after step of all clients: one does not wait for another.
+        let mut locals: Vec<Local<T>> = self.clients.iter().map(Client::begin).collect();
+        for run in sizes.chunk_by(|a, b| a == b) {
+            let each = self.clients.iter().zip(&mut locals);
+            each.for_each(|(client, local)| client.steps(local, run[0], run.len()));
+        }
+        let each = self.clients.iter().zip(&locals).enumerate();
+        let work = |(k, (client, local)): (usize, (&Client<T>, &Local<T>))| {
+            J::work(&self.frame, k, client, local)
+        };
+        self.works = each.map(work).collect();
+        self.effects = self.effects_of(&self.works);
+        self.expected = J::stay(&self.frame);
+        for (effect, g) in self.effects.iter().zip(&self.cohorts.expected) {
+            self.expected.map.add(*g, &effect.map);
+            self.expected.shift.add(*g, &effect.shift);
+            self.expected.noise.add(g * g, &effect.noise);
+        }
+        self.drawn.clear();
+        if drawing {
+            self.drawn.extend(self.cohorts.draws.iter().map(|draw| draw.gather(&self.effects)));
+        }
+    }
+
+    fn mean(&self, mean: &[f64], after: &mut [f64]) {
+        after.copy_from_slice(self.expected.at(&self.state(mean)).slice());
+    }
+
+    fn spread(&self, chance: Chance, now: Moments<'_>, works: Option<&[f64]>, after: &mut [f64]) {
+        let source = self.source(chance, &self.state(now.0), works);
+        let spread = self.carry(chance, &self.covariance(now.1)).plus(1.0, &source);
+        after.copy_from_slice(spread.slice());
+    }
+
+    fn consensus(&self, weights: &[f64], (mean, spread): Moments<'_>) -> f64 {
+        let (drawn, noise) = Draw::by_weight(weights).gather(&self.works);
+        let shared = J::carried(&drawn, &self.covariance(spread)).plus(1.0, &noise);
+        J::source(&drawn, &self.state(mean)).plus(1.0, &shared).matrix().trace()
+    }
+
+    fn gradients(&self, (mean, spread): Moments<'_>) -> Vec<f64> {
+        let (mean, spread) = (self.state(mean), self.covariance(spread));
+        let of_client = |(k, client): (usize, &Client<T>)| {
+            let slope = J::of_slice(client.dim, client.dim, client.damping.slice());
+            let pull = J::of_slice(client.dim, 1, client.pull.slice());
+            let mut local = client.begin();
+            let before = |&size: &f64| {
+                // The local error is the broadcast one and what was moved since.
+                let mut error = J::work(&self.frame, k, client, &local);
+                error.map.add(1.0, &J::identity(client.dim));
+                client.steps(&mut local, size, 1);
+                let gradient = slope.times(&error.at(&mean)).plus(-1.0, &pull);
+                let covariance = error.map.around(&spread).plus(1.0, &error.noise);
+                let noise = slope.around(&covariance).matrix() + client.noise.matrix();
+                noise.trace() + gradient.matrix().norm_squared()
+            };
+            self.sizes.iter().map(before).collect::<Vec<f64>>()
+        };
+        self.clients.iter().enumerate().flat_map(of_client).collect()
+    }
+
+    fn steepest(&self) -> f64 {
+        let slope =
+            |client: &Client<T>| client.slope().matrix().norm().max(client.damping.matrix().norm());
+        self.clients.iter().map(slope).fold(f64::MIN_POSITIVE, f64::max)
+    }
+
+    fn grows(&self) -> bool {
+        self.clients.iter().any(|client| client.grows.is_some())
+    }
+}

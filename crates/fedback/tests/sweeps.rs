@@ -1,0 +1,105 @@
+//! Sweeps as a user writes them: keys that vary together, budgets instead of rounds, what is refused.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const SPEC: &str = r#"
+seed = 3
+[problem]
+weights = [0.5, 0.3, 0.2]
+base = { kind = "gaussian", mean = [1.0, 2.0, 4.0] }
+response = { kind = "location", sensitivity = [0.2, 0.5, 0.9] }
+loss = { kind = "mean" }
+[algorithm]
+kind = "p-fedavg"
+scheme = "with-replacement"
+cohort = 2
+local_steps = 5
+batch = 4
+step_size = { constant = 0.1 }
+[measure]
+every = 1000
+"#;
+
+fn fedback(set: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("spec.toml"), SPEC).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
+    command.current_dir(folder.path()).args(["run", "spec.toml", "--json", "--store", "none"]);
+    for assignment in set {
+        command.args(["--set", assignment]);
+    }
+    command.output().unwrap()
+}
+
+/// What each point set, and the last round that it recorded.
+fn points(set: &[&str]) -> Vec<(Value, u64)> {
+    let output = fedback(set);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let all = match json.get("points") {
+        Some(points) => points.as_array().unwrap().clone(),
+        None => vec![json],
+    };
+    let last = |point: &Value| point["curve"].as_array().unwrap().last().unwrap()["round"].as_u64();
+    all.iter().map(|point| (point["set"].clone(), last(point).unwrap())).collect()
+}
+
+#[test]
+fn keys_with_commas_vary_together() {
+    let sweep = r#"sweep={"rounds, algorithm.local_steps"=[[100, 1], [20, 5]], "seed"=[1, 2]}"#;
+    let found = points(&[sweep]);
+    let expected = [(100, 1, 1), (100, 1, 2), (20, 5, 1), (20, 5, 2)];
+    assert_eq!(found.len(), expected.len());
+    for ((set, last), (rounds, local_steps, seed)) in found.iter().zip(expected) {
+        let own = serde_json::json!({
+            "rounds": rounds, "algorithm.local_steps": local_steps, "seed": seed,
+        });
+        assert_eq!((set, *last), (&own, rounds));
+    }
+}
+
+#[test]
+fn a_budget_says_how_many_rounds_there_are() {
+    // A round takes 5 steps, 2 · 5 · 4 gradients, and 2 · 5 deployments, or 2.
+    for (set, rounds) in [
+        (&["budget={steps=104}"][..], 20),
+        (&["budget={communications=7}"], 7),
+        (&["budget={sample_gradients=400}"], 10),
+        (&["budget={deployments=99}"], 9),
+        (&["budget={deployments=99}", r#"algorithm.deploy="round""#], 49),
+    ] {
+        assert_eq!(points(set)[0].1, rounds, "{set:?}");
+    }
+    let swept = points(&["budget={steps=60}", r#"sweep={"algorithm.local_steps"=[1, 7]}"#]);
+    assert_eq!(swept.iter().map(|(_, last)| *last).collect::<Vec<_>>(), [60, 8]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_name() {
+    for (set, message) in [
+        (&[][..], "rounds: is missing; or say budget = { steps = … }"),
+        (&["rounds=5", "budget={steps=50}"], "budget: rounds are given as well"),
+        (&["budget={steps=4}"], "budget.steps: found 4; one round takes 5"),
+        (&["budget={stepps=50}"], "budget"),
+        (&["budget={steps=50,deployments=3}"], "budget"),
+        (
+            &["budget={sample_gradients=50}", r#"algorithm.batch="all""#],
+            "budget.sample_gradients: batch = \"all\" takes no samples",
+        ),
+        (
+            &[r#"sweep={"rounds, seed"=[[1, 2], [3]]}"#],
+            "sweep.\"rounds, seed\": found [3] in the list; allowed: lists of 2 values",
+        ),
+        (&[r#"sweep={"rounds, seed"=[[1, 2]], "seed"=[1]}"#], "seed is swept twice"),
+        (&[r#"sweep={"seed, seed"=[[1, 2]]}"#], "names a key twice"),
+        (&[r#"sweep={"rounds, "=[[1, 2]]}"#], "is no key; allowed: names joined by dots"),
+        (&[r#"sweep={"rounds, format"=[[1, 2]]}"#], "cannot be swept"),
+    ] {
+        let output = fedback(set);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{set:?}: {said}");
+        assert!(said.contains(message), "{set:?}: {said}");
+    }
+}
