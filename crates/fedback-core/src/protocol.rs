@@ -194,7 +194,7 @@ impl ServerRule {
 pub struct Protocol {
     /// How a cohort is drawn.
     pub scheme: Scheme,
-    /// Local steps a round (the paper's E), at least one.
+    /// Local steps per round (the paper's E), at least one.
     pub local_steps: usize,
     /// What the gradient of a local step is taken over.
     pub batch: Batch,

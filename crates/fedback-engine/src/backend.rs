@@ -1,6 +1,6 @@
 //! Who does the work of a run: memory, or real clients.
 //!
-//! The loop over rounds is written once, for any backend: one virtual call a slice of rounds, states
+//! The loop over rounds is written once, for any backend: one virtual call per slice of rounds, states
 //! lent and taken as whole blocks. A backend that lives elsewhere, on another device, needs nothing
 //! but these five calls. [`assemble`] is where problem, protocol and device meet.
 

@@ -23,7 +23,7 @@ pub mod selection;
 
 use fedback_core::stream::{Draws, Purpose, Seed, Streams};
 
-/// What random numbers are for; each use has streams of its own, one a client.
+/// What random numbers are for; each use has streams of its own, one per client.
 #[derive(Clone, Copy, Debug)]
 pub enum Use {
     /// The lower end of the bracket.

@@ -123,9 +123,9 @@ fn fisher(p_values: &[f64]) -> f64 {
 pub struct Choice {
     /// The simplest shape that is not rejected, among those that are identified.
     pub shape: Shape,
-    /// The p-value, over all clients, of one number a client against one a feature.
+    /// The p-value, over all clients, of one number per client against one per feature.
     pub scalar: Option<f64>,
-    /// The p-value of one number a feature against a matrix.
+    /// The p-value of one number per feature against a matrix.
     pub vector: Option<f64>,
     /// Whether the deployments identify a matrix.
     pub identified: bool,

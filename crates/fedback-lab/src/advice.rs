@@ -300,7 +300,11 @@ fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
     let question = &ready.question;
     let listed = |list: &Vec<usize>| list.contains(&own.local_steps);
     if first > longest {
-        format!("its first step {first:.4} is longer than 1/L = {longest:.4}")
+        format!(
+            "its first step {} is longer than 1/L = {}",
+            words::short(first),
+            words::short(longest)
+        )
     } else if !question.allows(own.scheme, ready.task.federation.clients()) {
         "its scheme or its cohort is not among those to choose from".into()
     } else if !question.local_steps.as_ref().is_none_or(listed) {

@@ -286,8 +286,10 @@ fn no_law(why: &NoLaw) -> String {
         }
         NoLaw::NotSolved => "the Lyapunov equation is singular".into(),
         NoLaw::TooSlow { twice_rate, beta } => format!(
-            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {twice_rate:.4}, \
-             not above 1: the error falls more slowly than 1/t; beta above {beta:.4} would do"
+            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {}, not \
+             above 1: the error decays more slowly than 1/t; choose beta above {}",
+            words::factor(*twice_rate),
+            words::short(*beta)
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Outcomes as figures: one colour a run, its mean as a line with a band of two standard errors,
+//! Outcomes as figures: one colour per run, its mean as a line with a band of two standard errors,
 //! its exact expectation dashed: where theory holds, the dashes stay in the band.
 
 use crate::figure::{Axis, Figure, Mark, Series};

@@ -14,7 +14,7 @@ use crate::measure::{Judge, Model};
 use crate::plan::{CustomPlan, Outline};
 use crate::runner::Runnable;
 
-/// Fresh observations a client for an estimate of its risk, where the spec does not say.
+/// Fresh observations per client for an estimate of its risk, where the spec does not say.
 const SAMPLE: u64 = 1000;
 
 /// A plan with the functions that it lacked.

@@ -12,6 +12,7 @@ use fedback_theory::limit::RoundMap;
 use rayon::prelude::*;
 
 use crate::plan::{Outline, Plan};
+use crate::words::short;
 
 /// One column of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,9 +225,11 @@ fn likely_cause(plan: &Plan, round: Round) -> String {
                 .into()
         }
         Some(limit) if first > limit => format!(
-            "likely cause: the step size, {first} at the start and {now} then, is above \
-             about {limit:.4}, the largest with which an average round shrinks errors; choose \
-             algorithm.step_size below it"
+            "likely cause: the step size, {} at the start and {} then, is above about {}, the \
+             largest with which an average round shrinks errors; choose algorithm.step_size below it",
+            short(first),
+            short(now),
+            short(limit)
         ),
         Some(_)
             if plan.protocol.aggregate == Aggregate::Iterates
@@ -237,9 +240,11 @@ fn likely_cause(plan: &Plan, round: Round) -> String {
                 .into()
         }
         Some(limit) => format!(
-            "the step size, {first} at the start, is below the limit of an average round, \
-             {limit:.4}; likely cause: the variance of cohorts or batches, or a start too far out: \
-             try smaller steps or a larger cohort"
+            "the step size, {} at the start, is below the limit of an average round, {}; likely \
+             cause: the variance of cohorts or batches, or a start too far out: try smaller steps or \
+             a larger cohort",
+            short(first),
+            short(limit)
         ),
     }
 }

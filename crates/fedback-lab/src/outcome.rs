@@ -46,7 +46,7 @@ pub struct CurvePoint {
     pub round: u64,
     /// Local steps made by then.
     pub step: u64,
-    /// One statistic a column.
+    /// One statistic per column.
     pub values: Vec<Statistic>,
 }
 
@@ -235,7 +235,7 @@ impl Outcome {
         Value::Object(object)
     }
 
-    /// The curve as CSV, one line a record.
+    /// The curve as CSV, one line per record.
     pub fn to_csv(&self) -> String {
         let mut header = vec!["round".to_string(), "step".to_string()];
         for column in &self.curve.columns {

@@ -105,11 +105,11 @@ fn resting(plan: &Plan, stable: &StableReport) -> Result<Rest, String> {
     {
         NoRest::NoMap(no) => not_linear(&no),
         NoRest::Grows { size, by: Some(by) } => {
-            let by = short(by);
-            format!("at the step size {size} a round multiplies squared errors by {by}: they grow")
+            let (size, by) = (short(size), words::factor(by));
+            format!("at step size {size} each round multiplies squared errors by {by}: they grow")
         }
         NoRest::Grows { size, by: None } => {
-            format!("a round at the step size {size} is not finite")
+            format!("a round at step size {} is not finite", short(size))
         }
         NoRest::NotFound => "the rounds' fixed point was not found".into(),
     })

@@ -7,6 +7,7 @@
 mod algorithm;
 mod budget;
 mod elsewhere;
+mod hint;
 mod latency;
 mod per_client;
 mod problem;
@@ -110,7 +111,7 @@ fn zero() -> SeedNumber {
 /// | accuracy | false | share of rows on the right side, logistic loss only |
 /// | auc | false | area under the ROC curve, logistic loss only |
 /// | client_risk | false | f_i(θ; θ) of every client |
-/// | sample | 1000 | fresh observations a client for the risk of custom parts |
+/// | sample | 1000 | fresh observations per client for the risk of custom parts |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
@@ -128,7 +129,7 @@ pub struct Measure {
     pub auc: bool,
     /// f_i(θ; θ) of every client.
     pub client_risk: bool,
-    /// Fresh observations a client for the risk where a part is custom.
+    /// Fresh observations per client for the risk where a part is custom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Count>,
 }

@@ -23,6 +23,9 @@ pub struct Columns<'a> {
     pub binary: bool,
 }
 
+/// More than this is not looked at to tell what is between cells.
+const LONGEST_HEADER: usize = 1 << 20;
+
 /// Takes the digest of what is read through it.
 pub struct Digesting<R> {
     from: R,
@@ -51,9 +54,14 @@ impl<R: Read> Read for Digesting<R> {
 
 /// Reads a table, or says in one sentence what is wrong and where.
 pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<RawTable, String> {
-    let mut reader =
-        csv::ReaderBuilder::new().trim(csv::Trim::All).buffer_capacity(1 << 16).from_reader(bytes);
     let file = path.display();
+    let (delimiter, bytes) =
+        delimited(bytes).map_err(|error| format!("{file}: cannot be read: {error}"))?;
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .delimiter(delimiter)
+        .buffer_capacity(1 << 16)
+        .from_reader(bytes);
     let header = reader.headers().map_err(|error| format!("{file}: {}", explain(&error)))?.clone();
     let names: Vec<String> =
         header.iter().map(|name| name.trim_start_matches('\u{feff}').to_string()).collect();
@@ -105,8 +113,16 @@ pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<RawT
     while reader.read_record(&mut record).map_err(|error| format!("{file}: {}", explain(&error)))? {
         let line = record.position().map_or(0, csv::Position::line);
         let cell = |column: usize| -> Result<Option<f64>, String> {
-            number(record.get(column).unwrap_or_default())
-                .map_err(|why| format!("{file}: line {line}, column \"{}\": {why}", names[column]))
+            let name = &names[column];
+            let allowed = match (Some(column) == label, columns.binary) {
+                (true, true) => "0 or 1; write the two classes as 0 and 1".into(),
+                (true, false) => "numbers".into(),
+                (false, _) => {
+                    format!("numbers; leave a column that is no feature out: ignore = [\"{name}\"]")
+                }
+            };
+            number(record.get(column).unwrap_or_default(), &allowed)
+                .map_err(|why| format!("{file}: line {line}, column \"{name}\": {why}"))
         };
         let missing = |column: usize| {
             format!(
@@ -182,18 +198,36 @@ fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A cell as a number; none where it is missing.
-fn number(cell: &str) -> Result<Option<f64>, String> {
+/// A cell as a number, or what is `allowed` instead; none where it is missing.
+fn number(cell: &str, allowed: &str) -> Result<Option<f64>, String> {
     if ["", "na", "n/a", "nan"].iter().any(|missing| cell.eq_ignore_ascii_case(missing)) {
         return Ok(None);
     }
     match cell.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(Some(value)),
         Ok(_) => Err(format!("found {cell}; allowed: finite numbers")),
-        Err(_) => Err(format!(
-            "found \"{cell}\"; allowed: numbers (name a column that is no feature in ignore)"
-        )),
+        Err(_) if cell.replacen(',', ".", 1).parse::<f64>().is_ok() => {
+            Err(format!("found \"{cell}\"; allowed: numbers with a decimal point, as in 0.5"))
+        }
+        Err(_) => Err(format!("found \"{cell}\"; allowed: {allowed}")),
     }
+}
+
+/// The character between cells, which is the most frequent one in the header, and the file from its
+/// beginning. Without any of them it is a comma, and the file has one column.
+fn delimited(mut bytes: impl Read) -> io::Result<(u8, impl Read)> {
+    let mut header = Vec::new();
+    let mut block = [0; 1 << 12];
+    while !header.contains(&b'\n') && header.len() < LONGEST_HEADER {
+        match bytes.read(&mut block)? {
+            0 => break,
+            count => header.extend_from_slice(&block[..count]),
+        }
+    }
+    let line = header.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
+    let delimiter = [b'|', b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
+    Ok((delimiter, io::Cursor::new(header).chain(bytes)))
 }
 
 fn explain(error: &csv::Error) -> String {
@@ -246,9 +280,21 @@ mod tests {
             ("a,a,y,site\n1,1,0,x\n", vec!["two columns"]),
             ("1,2,3\n1,0,1\n", vec!["header"]),
             ("a,y,site\n", vec!["no rows"]),
+            ("a,y,site\n1,no,x\n", vec!["line 2", "\"y\"", "\"no\"", "0 or 1"]),
+            ("a;y;site\n0,5;1;x\n", vec!["line 2", "\"0,5\"", "decimal point"]),
+            ("a,y,site\ntwo,1,x\n", vec!["ignore = [\"a\"]"]),
         ] {
             let message = table(text, false).unwrap_err();
             assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
+    }
+
+    #[test]
+    fn cells_are_told_apart_whatever_is_between_them() {
+        for between in [",", ";", "\t", "|"] {
+            let text = "a,y,site,b\n1,0,x,2\n3,1,y,4\n".replace(',', between);
+            let table = table(&text, false).unwrap();
+            assert_eq!((table.features.len(), table.values), (2, vec![1.0, 2.0, 3.0, 4.0]));
         }
     }
 

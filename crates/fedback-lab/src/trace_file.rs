@@ -1,4 +1,4 @@
-//! Recorded latencies from CSV: the columns `client` and `seconds`, or one column a client.
+//! Recorded latencies from CSV: the columns `client` and `seconds`, or one column per client.
 //!
 //! Clients go by the names that the data give them, otherwise by their numbers from 0 on.
 

@@ -1,6 +1,5 @@
 //! What the user can type.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,7 +14,7 @@ pub struct Cli {
     pub command: Option<Command>,
     /// Threads to use (default: one per core); results do not depend on it
     #[arg(long, global = true, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    pub threads: Option<usize>,
     /// Where runs are recorded; "none" records nothing
     #[arg(long, global = true, value_name = "PATH", default_value = "fedback.db")]
     pub store: PathBuf,
@@ -30,9 +29,9 @@ pub enum Command {
     Run(SpecArgs),
     /// Exact expectations instead of samples (affine problems)
     Exact(SpecArgs),
-    /// Where retraining settles, and the best that could be had
+    /// Where retraining settles (the stable point), and the optimal point
     Solve(SpecArgs),
-    /// Will retraining settle, where, how bad is that place, and who drives it
+    /// Will retraining settle, where, at what risk, and which clients drive it
     Check(CheckArgs),
     /// The paper's theorems as numbers, as printed and as corrected
     Bounds(BoundsArgs),
@@ -76,7 +75,7 @@ pub struct SpecArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     pub spec: SpecArgs,
-    /// Draw what a round multiplies errors with, over the step size, as an SVG file
+    /// Draw the contraction factor per round over the step size, as an SVG file
     #[arg(long, value_name = "FILE")]
     pub figure: Option<PathBuf>,
 }
@@ -114,7 +113,7 @@ pub struct BoundsArgs {
 pub struct FitArgs {
     /// The observations, a CSV file: client, deployment, features, perhaps an individual and a label
     pub data: PathBuf,
-    /// The deployed models, a CSV file: deployment, one coefficient a feature, perhaps an intercept
+    /// The deployed models, a CSV file: deployment, one coefficient per feature, perhaps an intercept
     #[arg(long, value_name = "FILE")]
     pub deployments: PathBuf,
     /// The column of the clients
@@ -173,9 +172,9 @@ pub enum FitResponse {
 pub enum FitShape {
     /// The simplest that the data do not reject
     Auto,
-    /// One number a client
+    /// One number per client
     Scalar,
-    /// One number a feature
+    /// One number per feature
     Vector,
     /// A matrix
     Matrix,
@@ -202,7 +201,7 @@ pub struct PlanArgs {
     /// The most local steps
     #[arg(long, value_name = "STEPS", default_value_t = 1_000_000.0)]
     pub budget: f64,
-    /// Local steps a round to choose from (default: any)
+    /// Local steps per round to choose from (default: any)
     #[arg(long, value_name = "E,…", value_delimiter = ',')]
     pub local_steps: Vec<f64>,
     /// Schemes to choose from (default: all)
@@ -287,7 +286,7 @@ pub struct ExportArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ExportFormat {
-    /// The curve, one line a record
+    /// The curve, one line per record
     Csv,
     /// What `run --json` prints
     Json,

@@ -3,7 +3,10 @@
 mod args;
 mod command;
 mod output;
+mod page;
 mod progress;
+mod screen;
+mod table;
 
 use std::process::ExitCode;
 
@@ -27,8 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Error> {
-    let context =
-        command::Context::new(cli.threads.map(|count| count.get()), cli.store, cli.quiet)?;
+    let context = command::Context::new(cli.threads, cli.store, cli.quiet)?;
     match cli.command {
         None => command::reproduce::run(&context, args::ReproduceArgs::default()),
         Some(Command::Reproduce(args)) => command::reproduce::run(&context, args),

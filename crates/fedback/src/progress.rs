@@ -1,11 +1,35 @@
-//! What a person who waits sees: a bar with rounds a second and the time left, on a terminal only.
+//! What a person who waits sees: a bar with rounds per second and the time left, on a terminal only.
+//!
+//! Every line fills the terminal and ends by returning to its beginning: what the terminal then writes
+//! itself, `^C`, stays on the line, and the line can be cleared.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 
+use console::Term;
 use fedback::lab::error::Error;
 use fedback::lab::event::{Event, Sink};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::screen;
+
+/// Columns from which on rounds and their rate are shown beside the bar.
+const WIDE: usize = 66;
+/// Columns that a label may always have.
+const NARROW: usize = 12;
+
+/// A label that leaves room for the rest of its line: a line that wraps cannot be cleared.
+fn cut(label: &str, room: usize) -> String {
+    match label.char_indices().nth(room) {
+        Some(_) => label.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+        None => label.into(),
+    }
+}
+
+/// Clears the line of a bar that will not be drawn again.
+pub fn clear() {
+    let _ = Term::stderr().is_term().then(|| Term::stderr().clear_line());
+}
 
 /// The sink that draws the bar.
 pub struct Progress {
@@ -17,14 +41,18 @@ impl Progress {
     /// A bar with a label, invisible where nobody looks.
     pub fn new(label: &str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), target(quiet));
-        let template = "{msg} {bar:30} {human_pos}/{human_len} rounds · {rate} · {eta} left";
+        let room = screen::progress();
+        let template = match room >= WIDE {
+            true => "{msg} {wide_bar} {human_pos}/{human_len} rounds · {rate} · {eta} left\r",
+            false => "{msg} {wide_bar} {percent}% · {eta} left\r",
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
                 let _ = write!(out, "{:.0} rounds/s", state.per_sec());
             });
             bar.set_style(style.progress_chars("━╸ "));
         }
-        Progress { bar, label: label.into() }
+        Progress { bar, label: cut(label, room.saturating_sub(WIDE).max(NARROW)) }
     }
 }
 
@@ -55,7 +83,7 @@ impl Stages {
     /// A spinner with a label, invisible where nobody looks.
     pub fn new(label: &str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, target(quiet));
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} · {elapsed}") {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}\r") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(std::time::Duration::from_millis(120));
@@ -90,10 +118,11 @@ impl Share {
     /// A bar with a label.
     pub fn new(label: &str, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(1000), target(quiet));
-        if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {percent}% · {elapsed}") {
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent}% · {elapsed}\r")
+        {
             bar.set_style(style.progress_chars("━╸ "));
         }
-        bar.set_message(label.to_string());
+        bar.set_message(cut(label, screen::progress() / 2));
         Share { bar }
     }
 
@@ -103,5 +132,14 @@ impl Share {
         if share >= 1.0 {
             self.bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn labels_are_cut_to_the_room_there_is() {
+        assert_eq!(super::cut("two-sites", 9), "two-sites");
+        assert_eq!(super::cut("two-sites, cohort 5", 9), "two-site…");
     }
 }

@@ -107,6 +107,7 @@ impl Folder {
         // No cache: what a user has fetched must not decide what a test sees.
         let cache = self.path().join("no-cache");
         command.args(args).current_dir(self.path()).env("XDG_CACHE_HOME", cache);
+        command.env_remove("COLUMNS");
         command
     }
 

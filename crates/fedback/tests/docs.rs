@@ -71,7 +71,10 @@ fn command(program: &str, folder: &Path) -> Command {
     let old = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(bin.to_path_buf()).chain(std::env::split_paths(&old));
     let mut command = Command::new(program);
-    command.current_dir(folder).env("PATH", std::env::join_paths(path).unwrap());
+    command
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env("PATH", std::env::join_paths(path).unwrap());
     command
 }
 

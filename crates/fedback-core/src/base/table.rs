@@ -98,7 +98,7 @@ pub enum TableError {
     ConstantColumn(String),
     /// A feature whose squares overflow cannot be standardised.
     TooLarge(String),
-    /// There is no feature, or the numbers are not one a feature and row.
+    /// There is no feature, or the numbers are not one per feature and row.
     Misshapen {
         /// Features.
         features: usize,

@@ -6,9 +6,9 @@ use super::Shift;
 /// The sensitivities of all clients in the form they were given.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sensitivity {
-    /// One number a client.
+    /// One number per client.
     Scalar(Vec<f64>),
-    /// One number a client and coordinate.
+    /// One number per client and coordinate.
     PerCoordinate(Vec<Vec<f64>>),
     /// One matrix a client, row after row.
     Matrix(Vec<Vec<Vec<f64>>>),

@@ -22,7 +22,7 @@ pub enum Shift {
     None,
     /// M_i = sensitivity_i · diag(pattern).
     Scaled {
-        /// One number a client.
+        /// One number per client.
         sensitivity: Vec<f64>,
         /// One number a coordinate.
         pattern: Vec<f64>,
@@ -44,7 +44,7 @@ pub enum Shift {
 }
 
 impl Shift {
-    /// Refuses maps that are not one a client, from θ's `dim` coordinates to an observation's
+    /// Refuses maps that are not one per client, from θ's `dim` coordinates to an observation's
     /// `width`.
     pub(crate) fn check(&self, clients: usize, width: usize, dim: usize) -> Result<(), Misfit> {
         let fail = |reason: String| Err(Misfit::new("problem.response.sensitivity", reason));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Advice, scheme_and_cohort};
 use crate::bounds::Cost;
 use crate::figure::{Axis, Figure, Mark, Series};
+use crate::words::short;
 
 impl Advice {
     /// The object of the JSON contract; `clients` is N.
@@ -113,10 +114,11 @@ impl Advice {
         Figure {
             title: format!("{name}: what reaching and keeping the accuracy costs"),
             subtitle: format!(
-                "squared distance {:.4}; a communication costs {} local steps{waiting}",
-                self.question.accuracy, prices.communication
+                "squared distance {}; a communication costs {} local steps{waiting}",
+                short(self.question.accuracy),
+                short(prices.communication)
             ),
-            x: Axis::log("local steps a round E"),
+            x: Axis::log("local steps per round E"),
             y: Axis::log("total cost, in local steps"),
             series,
         }

@@ -1,4 +1,4 @@
-//! The picture of a certificate: what a round multiplies errors with, over the step size.
+//! The picture of a certificate: the contraction factor per round over the step size.
 //!
 //! Below one errors shrink. The curve crosses one at the largest stable step; the run's own steps are
 //! marked on it, so that one sees on which side they are and how far from the edge.
@@ -120,7 +120,7 @@ pub fn figure(title: &str, subtitle: &str, curves: &[Curve]) -> Figure {
         title: title.into(),
         subtitle: subtitle.into(),
         x: Axis::log("step size"),
-        y: Axis::linear("what a round multiplies errors with"),
+        y: Axis::linear("contraction factor per round"),
         series,
     }
 }

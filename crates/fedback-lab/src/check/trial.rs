@@ -10,6 +10,7 @@ use fedback_theory::stable::Stability;
 
 use crate::dynamics::Dynamics;
 use crate::plan::Plan;
+use crate::words::short;
 
 /// Repetitions.
 const REPETITIONS: u64 = 32;
@@ -92,7 +93,8 @@ pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
             trial.astray, trial.repetitions
         )),
         Some(far) if far > allowed => {
-            Some(format!("after {} rounds the error is {far:.4}", trial.rounds))
+            let squared = short(far * far);
+            Some(format!("after {} rounds the mean squared error is {squared}", trial.rounds))
         }
         Some(_) => None,
     };

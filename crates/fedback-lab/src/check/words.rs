@@ -4,7 +4,7 @@ use fedback_core::protocol::{LocalRule, Protocol, ServerRule, StepSize};
 use fedback_theory::certificate::{Clients, Outlook, SmallSteps, Tips, Verdict, Why};
 use fedback_theory::limit::NoMap;
 
-use crate::words::short;
+use crate::words::{factor, short};
 
 /// How an algorithm is called in sentences.
 pub fn algorithm(protocol: &Protocol) -> &'static str {
@@ -21,9 +21,9 @@ pub fn algorithm(protocol: &Protocol) -> &'static str {
 /// known.
 pub(super) fn why(why: &Why, nowhere: &str, small: bool) -> String {
     match why {
-        Why::RunsAway(_) if small => "small steps from this start run away without noise".into(),
+        Why::RunsAway(_) if small => "small steps from this start diverge even without noise".into(),
         Why::KeepsMoving if small => {
-            "small steps keep moving without noise: no stable point attracts them".into()
+            "small steps do not converge even without noise: no stable point attracts them".into()
         }
         Why::NoStablePoint => "no stable point is known".into(),
         Why::Nowhere => nowhere.into(),
@@ -33,90 +33,104 @@ pub(super) fn why(why: &Why, nowhere: &str, small: bool) -> String {
                           not"
             .into(),
         Why::NotLinear(no) => not_linear(no),
-        Why::NotFinite(size) => format!("a round at the step size {size} is not finite"),
+        Why::NotFinite(size) => format!("a round at step size {} is not finite", short(*size)),
         Why::MeanGrows { size, by } => format!(
-            "at the step size {size} a round multiplies the mean error by {}: above 1 it grows",
-            short(*by)
+            "at step size {} each round multiplies the mean error by {}, which is above 1",
+            short(*size),
+            factor(*by)
         ),
         Why::SquareGrows { size, by } => format!(
-            "at the step size {size} a round multiplies the mean squared error by {}: above 1 it \
-             grows",
-            short(*by)
+            "at step size {} each round multiplies the mean squared error by {}, which is above 1",
+            short(*size),
+            factor(*by)
         ),
         Why::NotAttracting => "rounds contract, but to no attracting stable point".into(),
-        Why::NoFloor => "the long run of the constant step size was not found".into(),
+        Why::NoFloor => "the stationary error of the constant step size was not found".into(),
         Why::HighFloor { size, level, bias } => format!(
-            "at the constant step size {size} the error does not fall below {} ({} of it is bias): \
-             that is not near the stable point",
-            short(*level),
-            short(*bias)
+            "at the constant step size {} the mean squared error does not fall below {} (squared \
+             bias {}), which is not near the stable point",
+            short(*size),
+            short(level * level),
+            short(bias * bias)
         ),
         Why::SlowRounds { rounds, left } => format!(
-            "it would take {} rounds: a round leaves {left} of the squared error",
-            short(*rounds)
+            "convergence would take {} rounds: each round multiplies the squared error by {}",
+            short(*rounds),
+            factor(*left)
         ),
         Why::Floor { by, level } => format!(
-            "a round multiplies squared errors by {} at last, down to a floor: a distance of {}",
-            short(*by),
-            short(*level)
+            "contraction factor {} per round for squared errors, which level off at a mean squared \
+             distance of {}",
+            factor(*by),
+            short(level * level)
         ),
         Why::Away => "small steps lead away from the stable point".into(),
         Why::TooLargeFirst { peak, untold } => {
-            let grown =
-                format!("the first steps are too large: the error grows to {} first", short(*peak));
+            let grown = format!(
+                "the first steps are too large: the mean squared error first grows to {}",
+                short(peak * peak)
+            );
             match untold {
                 None => grown,
-                Some(rounds) => {
-                    format!("{grown}, and after {rounds} rounds steps are still too large to tell")
-                }
+                Some(rounds) => format!(
+                    "{grown}, and after {rounds} rounds the steps are still too large to tell what \
+                     follows"
+                ),
             }
         }
         Why::PowerLaw { rate, squares } => {
-            let to = if *squares { "squared ones to nothing" } else { "to nothing" };
-            format!("errors fall like (t + gamma)^−{}, {to}", short(*rate))
+            let rate = short(*rate);
+            match squares {
+                true => format!(
+                    "the mean squared error converges to zero, the mean error as (t+gamma)^−{rate}"
+                ),
+                false => format!("the error converges to zero as (t+gamma)^−{rate}"),
+            }
         }
         Why::SlowPower { rate, rounds } => format!(
-            "beta · margin is {}: the error falls like a power of t so small that getting near \
-             would take {} rounds",
+            "beta · margin is {}: the error decays as so small a power of t that convergence would \
+             take {} rounds",
             short(*rate),
             short(*rounds)
         ),
         Why::RunsAway(rounds) => format!(
-            "without noise the rounds from this start run away within {} rounds",
+            "even without noise, rounds from this start diverge within {} rounds",
             short(*rounds)
         ),
         Why::KeepsMoving => {
-            "without noise the rounds keep moving: no stable point attracts them".into()
+            "even without noise, rounds do not converge: no stable point attracts them".into()
         }
         Why::NotArrived(rounds) => format!(
-            "the path without noise was followed for {} rounds and had not arrived",
+            "the path without noise was followed for {} rounds without reaching a stable point",
             short(*rounds)
         ),
-        Why::TooMuchWork => "its rounds are too much work to be followed".into(),
+        Why::TooMuchWork => "following its rounds would take too much computation".into(),
         Why::FlowLost => {
-            "the averaged gradient flow from the start was not followed to an end".into()
+            "the averaged gradient flow from the start was not followed to its end".into()
         }
         Why::FirstStep(inner) => {
             format!("the first step is too large: {}", self::why(inner, nowhere, small))
         }
         Why::OnTheWay { size, by } => format!(
-            "on the way from the start a round of the step size {size} multiplies squared errors by \
-             {}",
-            short(*by)
+            "on the way from the start a round at step size {} multiplies squared errors by {}",
+            short(*size),
+            factor(*by)
         ),
         Why::CarriedAway { size, reach } => format!(
-            "noise at the step size {size} carries the model {} away from the stable point, where \
-             it is not drawn back reliably",
+            "noise at step size {} moves the model to a distance of {} from the stable point, where \
+             rounds do not reliably move it back",
+            short(*size),
             short(*reach)
         ),
-        Why::Far(rounds) => format!("getting near would take {} rounds", short(*rounds)),
+        Why::Far(rounds) => format!("convergence would take {} rounds", short(*rounds)),
         Why::RescaledMore => "averaging models of unequal weights rescales them at random, the \
                               worse the smaller the steps"
             .into(),
-        Why::LeadThere => "small steps lead to the stable point".into(),
-        Why::NoMargin => "the margin of small steps is zero to rounding".into(),
+        Why::LeadThere => "small steps converge to the stable point".into(),
+        Why::NoMargin => "the stability margin of small steps is zero to rounding".into(),
         Why::NoneCertain => {
-            "small steps lead to the stable point, but none were found that are certain to".into()
+            "small steps converge to the stable point, but no step size was found that is certain to"
+                .into()
         }
         Why::FasterThanScatter => "steps that are not too small contract faster than the averaging \
                                    of models of unequal weights scatters"
@@ -148,29 +162,29 @@ impl Words<'_> {
         let (again, own_why, small_why) = (self.minimisation.1, self.own.1, self.small.1);
         let own = self.own.0.answer.settles;
         match verdict {
-            Verdict::Settles => format!("repeated minimisation: {again}; {name}: {own_why}"),
+            Verdict::Settles => format!("repeated risk minimisation: {again}; {name}: {own_why}"),
             Verdict::SettlesWithSmallSteps => {
                 let named = self.named();
                 let why = match (own, self.minimisation.0) {
                     (Some(true), None) => {
-                        format!("whether repeated minimisation does is not known: {again}")
+                        format!("whether repeated risk minimisation does is not known: {again}")
                     }
-                    (Some(true), _) => format!("repeated minimisation does not: {again}"),
+                    (Some(true), _) => format!("repeated risk minimisation does not: {again}"),
                     (_, Some(true)) => format!("at its own step sizes it may not: {own_why}"),
                     (_, None) => format!("at its own step sizes it may not: {own_why}"),
                     (_, Some(false)) => format!(
-                        "at its own step sizes it may not: {own_why}; repeated minimisation does \
-                         not: {again}"
+                        "at its own step sizes it may not: {own_why}; repeated risk \
+                         minimisation does not: {again}"
                     ),
                 };
                 format!("{name} settles {named}; {why}")
             }
             Verdict::MinimisationOnly => {
-                format!("repeated minimisation: {again}; {name} at any step size: {small_why}")
+                format!("repeated risk minimisation: {again}; {name} at any step size: {small_why}")
             }
             Verdict::DoesNotSettle if self.nowhere => small_why.into(),
             Verdict::DoesNotSettle => {
-                format!("{name}: {small_why}; repeated minimisation: {again}")
+                format!("{name}: {small_why}; repeated risk minimisation: {again}")
             }
             Verdict::Unknown => {
                 let mut open: Vec<String> = Vec::new();
@@ -181,9 +195,9 @@ impl Words<'_> {
                     open.push(format!("its own step sizes: {own_why}"));
                 }
                 if self.minimisation.0.is_none() {
-                    open.push(format!("repeated minimisation: {again}"));
+                    open.push(format!("repeated risk minimisation: {again}"));
                 }
-                format!("not known is: {}", open.join("; "))
+                format!("not known: {}", open.join("; "))
             }
         }
     }
@@ -194,19 +208,19 @@ impl Words<'_> {
         if self.own.0.answer.settles == Some(true) {
             return match self.protocol.step_size {
                 StepSize::Constant(size) => {
-                    format!("at its own constant step size {}", plain(size))
+                    format!("at its own constant step size {}", short(size))
                 }
                 StepSize::Decaying { beta, gamma } => {
-                    format!("at its own step sizes {}/(t + {})", plain(beta), plain(gamma))
+                    format!("at its own step sizes {}/(t + {})", short(beta), short(gamma))
                 }
             };
         }
         let constant =
-            small.constant.map(|size| format!("a constant step size of {}", plain(size)));
+            small.constant.map(|size| format!("a constant step size of {}", short(size)));
         let decaying =
-            small.decaying.map(|(beta, gamma)| format!("{}/(t + {})", plain(beta), plain(gamma)));
+            small.decaying.map(|(beta, gamma)| format!("{}/(t + {})", short(beta), short(gamma)));
         let limit = small.largest.map_or(String::new(), |largest| {
-            format!(" (squared errors shrink below {})", short(largest))
+            format!(" (squared errors shrink at steps below {})", short(largest))
         });
         match (constant, decaying) {
             (Some(constant), Some(decaying)) => format!("with {constant} or {decaying}{limit}"),
@@ -229,43 +243,36 @@ pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String 
     };
     match clients.tips {
         Tips::Unasked => {
-            "nobody was left out: among first arrivals the others would then be in it more often"
+            "no client was left out to see what changes: with first arrivals the others would then \
+             take part more often"
                 .into()
         }
         Tips::Nobody => "no client can be left out".into(),
         Tips::Over { client, of } => {
             let alone = match of {
                 1 => String::new(),
-                more => format!(
-                    " ({more} clients{looked} are such that without one of them it is better)"
-                ),
+                more => {
+                    format!(" (leaving out any one of {more} clients{looked} improves the verdict)")
+                }
             };
             format!(
-                "{} tips the federation over: without it the verdict is {}{alone}",
+                "{} destabilises the federation: without it the verdict is {}{alone}",
                 describe(client),
                 verdict(client)
             )
         }
         Tips::Holds(client) => format!(
-            "{} holds the federation: without it the verdict is {}",
+            "{} stabilises the federation: without it the verdict is {}",
             describe(client),
             verdict(client)
         ),
         Tips::Pulls { client, margins: (without, with) } => format!(
-            "no single client{looked} decides; {} pulls hardest: without it the margin of small \
-             steps is {} instead of {}",
+            "no single client{looked} changes the verdict; leaving out {} raises the stability \
+             margin most, to {} from {}",
             describe(client),
             short(without),
             short(with)
         ),
-        Tips::Undecided => format!("no single client{looked} decides"),
-    }
-}
-
-/// A number as it would be typed.
-fn plain(number: f64) -> String {
-    match (1e-5..1e7).contains(&number.abs()) {
-        true => format!("{number}"),
-        false => format!("{number:e}"),
+        Tips::Undecided => format!("no single client{looked} changes the verdict"),
     }
 }

@@ -193,7 +193,7 @@ fn check_shape(input: &Input, model: &Model, identified: bool) -> Result<(), Err
             let varied: Vec<usize> =
                 (model.features.iter().copied()).filter(|j| !fixed.contains(j)).collect();
             let why = format!(
-                "vector: one number a feature is not identified, since θ is the same in every \
+                "vector: one number per feature is not identified, since θ is the same in every \
                  deployment on {}; leave it out with --features {}, or use --shape scalar",
                 names(&fixed),
                 names(&varied).replace(", ", ",")

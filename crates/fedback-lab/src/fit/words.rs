@@ -7,18 +7,10 @@ use fedback_fit::model::{Direction, Shape};
 use fedback_fit::selection::{LEVEL, STRICT};
 
 use super::Fitted;
+use crate::words::short;
 
 /// Below this p-value a feature moves beyond doubt.
 const CLEAR: f64 = 1e-4;
-
-/// A number as a person reads it.
-fn short(number: f64) -> String {
-    if number != 0.0 && number.abs() < 1e-3 {
-        format!("{number:.1e}")
-    } else {
-        format!("{number:.3}")
-    }
-}
 
 impl Fitted {
     /// The names of some features.
@@ -32,20 +24,20 @@ impl Fitted {
             return "as asked for".into();
         }
         if self.model.features.len() == 1 {
-            return "one feature moves: one number a client".into();
+            return "one feature moves: one number per client".into();
         }
         let said = |p: Option<f64>, simple: &str, wide: &str| match p {
             Some(p) if p < STRICT => {
-                format!("{simple} will not do (p = {} against {wide})", short(p))
+                format!("{simple} is rejected against {wide} (p = {})", short(p))
             }
             Some(p) => {
                 let p = short(p);
-                format!("{simple} will do (p = {p} against {wide}; below {STRICT} it would not)")
+                format!("{simple} is not rejected against {wide} (p = {p}, level {STRICT})")
             }
             None => format!("these deployments cannot tell {simple} from {wide}"),
         };
-        let scalar = said(self.choice.scalar, "one number a client", "one a feature");
-        let vector = said(self.choice.vector, "one number a feature", "a matrix");
+        let scalar = said(self.choice.scalar, "one number per client", "one per feature");
+        let vector = said(self.choice.vector, "one number per feature", "a matrix");
         match self.choice.identified || self.choice.vector.is_none() {
             true => format!("{scalar}; {vector}"),
             false => format!("{scalar}; {vector}; a matrix is not identified"),
@@ -70,7 +62,8 @@ pub(super) fn not_identified(fitted: &Fitted) -> Vec<String> {
     if count == 2 {
         let (a, b) = (&input.names[0], &input.names[1]);
         all.push(format!(
-            "anything but the ratio along θ({b}) − θ({a}): two deployments show one direction"
+            "responses in other directions than θ({b}) − θ({a}): two deployments vary θ in one \
+             direction only"
         ));
     } else if rank < size {
         all.push(format!(
@@ -153,7 +146,8 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
     let reducible = fitted.model.shape == Shape::Vector && !fitted.choice.identified;
     if reducible && fitted.choice.vector.is_some_and(|p| p < STRICT) {
         all.push(
-            "one number a feature is rejected, and the deployments are too few for a matrix".into(),
+            "one number per feature is rejected, and the deployments are too few for a matrix"
+                .into(),
         );
     }
     if fitted.shape_given && fitted.choice.shape > fitted.model.shape {

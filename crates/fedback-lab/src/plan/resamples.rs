@@ -73,7 +73,7 @@ fn read(bytes: &[u8], clients: &[String], size: usize) -> Result<Vec<Sensitivity
             1 => "1".into(),
             _ => format!("1, {size} or {}", size * size),
         };
-        return Err(format!("line 1: found {numbers} numbers a client; allowed: {allowed}"));
+        return Err(format!("line 1: found {numbers} numbers per client; allowed: {allowed}"));
     }
     let mut order = BTreeMap::<String, usize>::new();
     let mut found: Vec<Vec<Option<Vec<f64>>>> = Vec::new();

@@ -1,6 +1,7 @@
 //! The HTML page of a report.
 
 use super::{Claim, Report, Section, Verdict};
+use crate::words::short;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -94,14 +95,7 @@ fn claim(claim: &Claim) -> String {
 }
 
 fn number(x: f64) -> String {
-    match x.abs() {
-        size if x.is_finite() && (size == 0.0 || (1e-3..1e6).contains(&size)) => {
-            let text = format!("{x:.4}");
-            text.trim_end_matches('0').trim_end_matches('.').to_string()
-        }
-        _ if x.is_finite() => format!("{x:.3e}"),
-        _ => "never".into(),
-    }
+    if x.is_finite() { short(x) } else { "never".into() }
 }
 
 fn escape(text: &str) -> String {

@@ -7,11 +7,12 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
+use super::hint;
 use super::latency::Latency;
 use super::problem::decode_by_kind;
 use super::value::{
-    Count, Fraction, KeyError, NonNegative, Positive, carry, choices, decode, decode_from_value,
-    number, show, take_kind,
+    Count, Fraction, KeyError, NonNegative, Positive, carry, decode, decode_from_value, number,
+    show, take_kind,
 };
 
 /// `[algorithm]`: a preset of parts. All of them have the keys of [`RoundKeys`].
@@ -73,7 +74,7 @@ const OWN: [(&str, &str); 2] = [("proximal", "fedprox"), ("server", "fedopt")];
 
 impl RoundKeys {
     /// The keys that all algorithms have.
-    const ALL: [&str; 12] = [
+    pub(super) const ALL: [&str; 12] = [
         "scheme",
         "cohort",
         "local_steps",
@@ -102,7 +103,7 @@ fn refuse_unknown(table: &Table, kind: &str) -> Result<(), KeyError> {
     let Some(key) = unknown else { return Ok(()) };
     let message = match OWN.iter().find(|(own, _)| *own == key) {
         Some((_, owner)) => format!("is for kind = \"{owner}\" only; leave it out"),
-        None => format!("unknown key; {}", choices(key, &allowed)),
+        None => format!("unknown key; {}", hint::keys(key, &allowed)),
     };
     Err(KeyError::new(key, message))
 }
@@ -253,7 +254,7 @@ pub struct RoundKeys {
     /// The size K of a cohort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cohort: Option<Count>,
-    /// Local steps a round, E.
+    /// Local steps per round, E.
     #[serde(default = "one")]
     pub local_steps: Count,
     /// Observations a local step.

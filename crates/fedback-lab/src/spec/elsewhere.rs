@@ -33,8 +33,8 @@ pub struct CustomBase {
 /// | standardize | false | every feature to mean 0 and sd 1 over all rows of all sites | – |
 /// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
 /// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
-/// | rows | gathered | every client's count of rows | one a client |
-/// | mean, sd | gathered | of every feature over all rows | one a feature |
+/// | rows | gathered | every client's count of rows | one per client |
+/// | mean, sd | gathered | of every feature over all rows | one per feature |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SitesBase {

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::value::{NonNegative, Real, decode_from_value, number, show};
 
-/// A value for every client: a number for all of them, a list with one entry a client,
+/// A value for every client: a number for all of them, a list with one entry per client,
 /// `{ average, variance }` or `{ low, high }`.
 ///
 /// An entry of a list is a number, a vector (one number a coordinate) or, for sensitivities, a
@@ -18,7 +18,7 @@ use super::value::{NonNegative, Real, decode_from_value, number, show};
 pub enum PerClient {
     /// The same for every client.
     Same(Real),
-    /// One entry a client.
+    /// One entry per client.
     List(Vec<Entry>),
     /// Drawn with exact weighted moments.
     Moments {

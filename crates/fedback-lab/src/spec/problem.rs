@@ -68,7 +68,7 @@ impl Problem {
 pub enum Weights {
     /// A rule by name.
     Named(NamedWeights),
-    /// One weight a client.
+    /// One weight per client.
     List(Vec<NonNegative>),
     /// Drawn with a given variance over clients.
     Spread {

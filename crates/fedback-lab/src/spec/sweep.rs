@@ -5,6 +5,8 @@ use toml::{Table, Value};
 use super::algorithm::RoundKeys;
 use super::value::{self, KeyError};
 
+const NO_KEY: &str =
+    "is no key; allowed: names joined by dots, as in rounds or algorithm.local_steps";
 /// More runs than this are planned in parts.
 const MOST_POINTS: usize = 10_000;
 
@@ -40,14 +42,17 @@ pub(super) fn combinations(sweep: &Value) -> Result<Vec<Table>, KeyError> {
 /// What each value of one list sets.
 fn places(names: &str, values: &Value) -> Result<Vec<Table>, KeyError> {
     let fail = |message: String| KeyError::new(format!("sweep.\"{names}\""), message);
+    if names.trim().is_empty() {
+        let message = "is empty; name a key, as in rounds = [10, 20], or several that vary together, as in \
+                       \"rounds, algorithm.local_steps\" = [[10, 1], [2, 5]]";
+        return Err(fail(message.into()));
+    }
     let keys: Vec<&str> = match key_path(names) {
         Some(_) => vec![names],
         None => names.split(',').map(str::trim).collect(),
     };
     for key in &keys {
-        let path = key_path(key).ok_or_else(|| {
-            fail("is no key; allowed: names joined by dots, or several such with commas".into())
-        })?;
+        let path = key_path(key).ok_or_else(|| fail(NO_KEY.into()))?;
         if matches!(path[0].as_str(), "format" | "sweep") {
             return Err(fail("cannot be swept; allowed: the other keys of the spec".into()));
         }
@@ -74,8 +79,7 @@ fn places(names: &str, values: &Value) -> Result<Vec<Table>, KeyError> {
 
 /// Puts a value at a dotted key; a table is merged into the section it meets.
 pub(super) fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), KeyError> {
-    let path = key_path(key)
-        .ok_or_else(|| KeyError::new(key, "is no key; allowed: names joined by dots"))?;
+    let path = key_path(key).ok_or_else(|| KeyError::new(key, NO_KEY))?;
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     let (last, sections) = parts.split_last().unwrap_or((&key, &[]));
     let mut here = table;

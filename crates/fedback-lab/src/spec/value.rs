@@ -10,6 +10,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
+use super::hint;
+
 /// Separates a key path from the message in errors that cross a decoder by hand.
 const MARK: char = '\u{1}';
 
@@ -71,7 +73,15 @@ fn plain(path: &str, message: &str) -> KeyError {
         let path = path.strip_suffix(&key).map_or(path, |p| p.trim_end_matches('.'));
         return KeyError::new(
             join(path, &key),
-            format!("unknown key; {}", choices(&key, &allowed)),
+            format!("unknown key; {}", hint::keys(&key, &allowed)),
+        );
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let found = quoted(rest);
+        let allowed: Vec<&str> = rest.split('`').skip(3).step_by(2).collect();
+        return KeyError::new(
+            path,
+            format!("found \"{found}\"; {}", hint::choices(&found, &allowed)),
         );
     }
     let (found, expected) = message.split_once(", expected ").unwrap_or((message, ""));
@@ -85,26 +95,12 @@ fn plain(path: &str, message: &str) -> KeyError {
     KeyError::new(path, found.replace("found map", "found a table") + &allowed)
 }
 
-/// "allowed: a, b, c", with a guess at what was meant.
-pub(super) fn choices(found: &str, allowed: &[&str]) -> String {
-    let closest = allowed
-        .iter()
-        .map(|choice| (strsim::damerau_levenshtein(found, choice), choice))
-        .min()
-        .filter(|(distance, _)| *distance <= 2);
-    let list = if allowed.is_empty() { "no further keys".into() } else { allowed.join(", ") };
-    match closest {
-        Some((_, choice)) => format!("did you mean {choice}? (allowed: {list})"),
-        None => format!("allowed: {list}"),
-    }
-}
-
 /// Takes `kind` out of a section.
 pub(super) fn take_kind(table: &mut Table, allowed: &[&str]) -> Result<String, KeyError> {
     match table.remove("kind") {
         Some(Value::String(kind)) if allowed.contains(&kind.as_str()) => Ok(kind),
         Some(Value::String(kind)) => {
-            let choices = choices(&kind, allowed);
+            let choices = hint::choices(&kind, allowed);
             Err(KeyError::new("kind", format!("found \"{kind}\"; {choices}")))
         }
         Some(other) => {

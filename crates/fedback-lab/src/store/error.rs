@@ -103,7 +103,7 @@ pub enum StoreError {
         reason: String,
     },
     /// SQLite failed: disk full, I/O error, damaged file, …
-    #[error("the store {}: {cause}", path.display())]
+    #[error("the store {} {}", path.display(), sqlite(cause))]
     Sqlite {
         /// The store as the user named it.
         path: PathBuf,
@@ -143,6 +143,17 @@ impl StoreError {
             | StoreError::Io { .. }
             | StoreError::Stopped { .. } => false,
         }
+    }
+}
+
+/// SQLite's errors with what to do about them.
+fn sqlite(cause: &rusqlite::Error) -> String {
+    match cause.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => format!(
+            "is damaged ({cause}): take it from a backup, or record new runs elsewhere with --store \
+             PATH"
+        ),
+        _ => format!("cannot be used: {cause}"),
     }
 }
 

@@ -3,6 +3,8 @@
 use fedback_theory::bounds::{Term, Undefined};
 use fedback_theory::constants::How;
 
+use super::short;
+
 /// How a constant was obtained, or why it does not exist.
 pub fn how(how: How) -> &'static str {
     match how {
@@ -106,12 +108,5 @@ fn name(term: Term) -> &'static str {
         Term::Sigma => "sigma",
         Term::Varsigma => "varsigma",
         Term::Delta0 => "delta_0",
-    }
-}
-
-fn short(number: f64) -> String {
-    match number == 0.0 || (1e-3..1e5).contains(&number.abs()) {
-        true => format!("{number:.4}"),
-        false => format!("{number:.3e}"),
     }
 }

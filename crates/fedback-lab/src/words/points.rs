@@ -5,7 +5,7 @@ use fedback_theory::degeneracy::Degeneracy;
 use fedback_theory::minimisation::{Minimisation, Why};
 use fedback_theory::stable::{Note, Stability, StableReport};
 
-use super::short;
+use super::{factor, short};
 
 /// What there is to say of stable points; nothing where all is well.
 pub fn stable(report: &StableReport) -> Option<String> {
@@ -13,8 +13,10 @@ pub fn stable(report: &StableReport) -> Option<String> {
     match (notes.is_empty(), report.minimisation.settles) {
         (false, _) => Some(notes.join("; ")),
         (true, Some(true)) => None,
-        (true, Some(false)) => Some("repeated minimisation does not settle from the start".into()),
-        (true, None) => Some("whether repeated minimisation settles is not known".into()),
+        (true, Some(false)) => {
+            Some("repeated risk minimisation does not settle from the start".into())
+        }
+        (true, None) => Some("whether repeated risk minimisation settles is not known".into()),
     }
 }
 
@@ -29,7 +31,7 @@ fn noted(note: &Note, report: &StableReport) -> String {
                 .into()
         }
         Note::None => "the average response cancels the average curvature exactly (for location \
-                       shifts: the average sensitivity is 1), so the data run away as fast as the \
+                       shifts: the average sensitivity is 1), so the data move away as fast as the \
                        model follows: there is no stable point"
             .into(),
         Note::NotFound => "no stable point was found from any start: the averaged gradient at the \
@@ -46,12 +48,14 @@ fn noted(note: &Note, report: &StableReport) -> String {
             )
         }
         Note::Repels(margin) => format!(
-            "the stable point repels: an eigenvalue of H + J has the real part {margin:.4}, so small \
-             steps lead away from it"
+            "the stable point repels: an eigenvalue of H + J has the real part {}, so small steps \
+             lead away from it",
+            short(*margin)
         ),
         Note::RepelsMinimisation(radius) => format!(
-            "small gradient steps settle here, repeated minimisation does not (its spectral radius \
-             is {radius:.4})"
+            "small gradient steps settle here, repeated risk minimisation does not (its spectral \
+             radius is {})",
+            factor(*radius)
         ),
         Note::NoMargin => {
             "the smallest real part of an eigenvalue of H + J is zero to rounding".into()
@@ -59,36 +63,36 @@ fn noted(note: &Note, report: &StableReport) -> String {
     }
 }
 
-/// Why repeated minimisation settles, or does not, or why that is not known.
+/// Why repeated risk minimisation settles, or does not, or why that is not known.
 pub fn minimisation(found: &Minimisation) -> String {
     match found.why {
         Why::Radius(radius) => {
-            let below = found.settles == Some(true);
-            let words = if below { "below 1 it settles" } else { "it needs a radius below 1" };
-            format!("each minimisation multiplies the error by {}: {words}", short(radius))
+            let side = if found.settles == Some(true) { "below" } else { "not below" };
+            format!("contraction factor {} per minimisation, {side} 1", factor(radius))
         }
         Why::Rests(radius) => {
-            format!("it rests at a stable point that repels it (radius {})", short(radius))
+            format!("it starts at a stable point that repels it (radius {})", factor(radius))
         }
         Why::Cycle => "from this start it ends in a cycle of two models".into(),
         Why::Repelled(radius) => {
-            format!("every stable point that was found repels it (radius {})", short(radius))
+            format!("every stable point that was found repels it (radius {})", factor(radius))
         }
         Why::Moves { minimisations, by } => format!(
-            "after {minimisations} minimisations from this start it still moves by {} of its size",
-            short(by)
+            "after {minimisations} minimisations from this start the model still changes by {} % each \
+             time",
+            short(100.0 * by)
         ),
         Why::NoMinimum => {
             "the risk for the data of one deployment has no minimum within reach".into()
         }
-        Why::NoRadius => "the radius of repeated minimisation is not known".into(),
+        Why::NoRadius => "the radius of repeated risk minimisation is not known".into(),
     }
 }
 
 /// Whether the reaction matters, in one sentence.
 pub fn degeneracy(found: &Degeneracy) -> String {
     if !found.reacts {
-        return "nothing reacts: the stable, the optimal and the static point are one".into();
+        return "nothing reacts: the stable, the optimal and the static point are the same".into();
     }
     if found.absorbed {
         return "every row moves by the same amount, which the free intercept absorbs: the stable \
@@ -104,20 +108,18 @@ pub fn degeneracy(found: &Degeneracy) -> String {
             .into();
     };
     let share = |distance: f64| match found.size > 0.0 {
-        true => format!("{:.2} % of |θ^PS|", 100.0 * distance / found.size),
-        false => format!("{distance:.4}"),
+        true => format!("{} % of |θ^PS|", short(100.0 * distance / found.size)),
+        false => short(distance),
     };
     let (from_static, from_optimal) = (share(fixed), share(optimal));
-    match found.is_small() {
-        true => format!(
-            "the reaction hardly matters: but for the intercept the stable point is {from_static} \
-             from the static one, and {from_optimal} from the optimal one"
-        ),
-        false => format!(
-            "the reaction matters: but for the intercept the stable point is {from_static} from the \
-             static one, and it is {from_optimal} from the optimal one"
-        ),
-    }
+    let matters = if found.is_small() { "hardly matters" } else { "matters" };
+    // Only an intercept can make a difference between the two.
+    let intercept = found.stable_minus_static != found.stable_minus_static_features;
+    let intercept = if intercept { " (without the intercept)" } else { "" };
+    format!(
+        "the reaction {matters}: the distance from the stable point to the static one is \
+         {from_static}{intercept}, to the optimal one {from_optimal}"
+    )
 }
 
 /// Whether and where the paper's assumptions A1, A2 and A3 hold.
@@ -138,7 +140,7 @@ pub fn assumptions(found: &Assumptions) -> [String; 3] {
         ];
     };
     let single = match found.single {
-        Some(l2) => format!("everywhere with μ = l2 = {l2}"),
+        Some(l2) => format!("everywhere with μ = l2 = {}", short(l2)),
         None => "for no single observation (l2 = 0, or the intercept is free)".into(),
     };
     let (mu, smoothness, radius) = (short(mu), short(smoothness), short(radius));

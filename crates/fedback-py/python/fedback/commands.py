@@ -84,7 +84,7 @@ def _theory(kind: Callable, spec: Spec, answers: list) -> Any:
 
 
 def solve(spec: SpecLike, *, set: dict[str, Any] | None = None) -> Solution | Sweep:
-    """Where retraining settles, and the best that could be had.
+    """Where retraining settles (the stable point), and the optimal point.
 
     >>> import fedback
     >>> found = fedback.solve({"rounds": 1, "problem": {

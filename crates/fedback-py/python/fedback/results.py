@@ -310,7 +310,7 @@ def _short(value: Any) -> str:
 
 
 class Solution(Answer):
-    """Where retraining settles, and the best that could be had."""
+    """Where retraining settles (the stable point), and the optimal point."""
 
     _shown = (
         "stable_point",
@@ -387,7 +387,7 @@ class Plan(_Pictured):
             ax.plot(self["local_steps"], self["total_time"], "*", color="#000000", markersize=12)
         ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_xlabel("local steps a round, E")
+        ax.set_xlabel("local steps per round, E")
         ax.set_ylabel("total cost, in local steps")
         ax.legend(frameon=False, fontsize="small")
         ax.grid(alpha=0.25)

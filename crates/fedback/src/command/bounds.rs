@@ -4,13 +4,15 @@ use fedback::lab::bounds::{Guarantees, Overrides};
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
-use fedback::lab::words;
+use fedback::lab::words::{self, NOTHING, short};
 use fedback::theory::bounds::{Bound, Value as Number};
 use fedback::theory::constants::Origin;
 
 use super::label;
 use crate::args::BoundsArgs;
-use crate::output::{self, short, table};
+use crate::output;
+use crate::page::Page;
+use crate::table::table;
 
 pub fn run(args: BoundsArgs) -> Result<(), Error> {
     let overrides = overrides(&args)?;
@@ -53,20 +55,21 @@ const NOTES: [(&str, &str); 15] = [
     ("c8", "alternative theorem, with replacement"),
     ("c9", "alternative theorem, without replacement"),
     ("eta0", "printed: cap on the first step; corrected: beta/gamma"),
-    ("B", "error added a step; B1, B2 when sampling, erratum 2"),
+    ("B", "error added per step; B1, B2 when sampling, erratum 2"),
     ("beta", "2/mu_tilde"),
     ("gamma", "errata 1 and 8"),
     ("upsilon", "the bound is upsilon/(gamma + t)"),
 ];
 
 fn text(plan: &Plan, found: &Guarantees) -> String {
-    let mut text = format!("{} · {}, assumptions A1 to A5\n", label(plan), found.theorem);
+    let heading = format!("{} · {}, assumptions A1 to A5", label(plan), found.theorem);
+    let mut page = Page::new(&heading, 0);
     let words = |values: [&str; 4]| values.map(String::from).to_vec();
     let rows: Vec<Vec<String>> = found
         .constants()
         .into_iter()
         .map(|(key, constant)| {
-            let value = constant.value.map_or("–".into(), short);
+            let value = constant.value.map_or(NOTHING.into(), short);
             vec![
                 key.into(),
                 value,
@@ -75,10 +78,10 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             ]
         })
         .collect();
-    text.push_str(&table(&words(["constant", "value", "origin", "how"]), &rows));
-    let delta = found.bounds.delta.map_or("–".into(), short);
-    text.push_str(&format!("\n  delta {delta}\n"));
-    let show = |value: Number| value.map_or("–".into(), short);
+    page.text.push_str(&table(&words(["constant", "value", "origin", "how"]), &rows));
+    let delta = found.bounds.delta.map_or(NOTHING.into(), short);
+    page.text.push_str(&format!("\n  delta {delta}\n"));
+    let show = |value: Number| value.map_or(NOTHING.into(), short);
     let (printed, corrected) = (&found.bounds.printed, &found.bounds.corrected);
     let mut rows: Vec<Vec<String>> = printed
         .entries()
@@ -90,7 +93,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
         })
         .collect();
     rows.extend(costs(found, printed, corrected));
-    text.push_str(&table(&words(["", "printed", "corrected", ""]), &rows));
+    page.text.push_str(&table(&words(["", "printed", "corrected", ""]), &rows));
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (key, why) in found.undefined() {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
@@ -99,26 +102,26 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
         }
     }
     for (why, keys) in reasons {
-        text.push_str(&format!("  no {}: {why}\n", keys.join(", ")));
+        page.paragraph(&format!("no {}: {why}", keys.join(", ")));
     }
     if found.constants().iter().any(|(_, constant)| constant.origin() == Origin::Estimated) {
-        text.push_str("  estimated constants hold at the stable point: no guarantee follows\n");
+        page.paragraph("estimated constants hold at the stable point only: no guarantee follows");
     }
-    text.push('\n');
-    text.push_str(&match &found.bounds.own_step {
+    page.text.push('\n');
+    page.paragraph(&match &found.bounds.own_step {
         Ok(upsilon) => {
             let upsilon = short(*upsilon);
-            format!("  the spec's own step size is covered: upsilon {upsilon}\n")
+            format!("the spec's own step size is covered: upsilon {upsilon}")
         }
         Err(why) => {
-            format!("  the spec's own step size is not covered: {}\n", words::undefined(*why))
+            format!("the spec's own step size is not covered: {}", words::undefined(*why))
         }
     });
     let alternative = &found.bounds.alternative;
-    text.push_str(&match (&alternative.step, &alternative.corrected) {
+    page.paragraph(&match (&alternative.step, &alternative.corrected) {
         (Ok((beta, gamma)), Ok(corrected)) => format!(
-            "  alternative theorem at {}/(t + {}), G {}: upsilon {} printed, {} corrected \
-             (errata 3, 5, 6)\n",
+            "alternative theorem at {}/(t + {}), G {}: upsilon {} printed, {} corrected \
+             (errata 3, 5, 6)",
             short(*beta),
             short(*gamma),
             show(alternative.gradient_bound),
@@ -126,24 +129,24 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             short(*corrected)
         ),
         (Err(why), _) | (_, Err(why)) => {
-            format!("  no alternative theorem: {}\n", words::undefined(*why))
+            format!("no alternative theorem: {}", words::undefined(*why))
         }
     });
-    text.push_str(&match &found.asymptotic {
+    page.paragraph(&match &found.asymptotic {
         Ok(law) => format!(
-            "  under the spec's own steps (t + gamma) · E|θ − θ^PS|² tends to {}\n",
+            "under the spec's own steps (t + gamma) · E|θ − θ^PS|² tends to {}",
             short(law.distance)
         ),
-        Err(why) => format!("  no law of large t: {why}\n"),
+        Err(why) => format!("no law of large t: {why}"),
     });
-    text
+    page.text
 }
 
 fn costs(found: &Guarantees, printed: &Bound, corrected: &Bound) -> Vec<Vec<String>> {
     let Some(accuracy) = found.accuracy else { return Vec::new() };
     let (printed, corrected) = (found.cost(printed), found.cost(corrected));
     let row = |key: &str, of: fn(&fedback::lab::bounds::Cost) -> f64, note: String| {
-        let show = |cost: &Option<_>| cost.as_ref().map_or("–".into(), |cost| short(of(cost)));
+        let show = |cost: &Option<_>| cost.as_ref().map_or(NOTHING.into(), |cost| short(of(cost)));
         vec![key.into(), show(&printed), show(&corrected), note]
     };
     let cost = short(found.communication_cost);

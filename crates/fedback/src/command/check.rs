@@ -14,6 +14,7 @@ use super::{Context, label};
 use crate::args::CheckArgs;
 use crate::output;
 use crate::progress::Stages;
+use crate::screen;
 
 /// Curves that one figure can tell apart.
 const MOST_CURVES: usize = 6;
@@ -39,7 +40,7 @@ pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
         output::write_file(path, &picture.to_svg())?;
     }
     if args.figure.is_some() && picture.is_none() {
-        context.warn("no round can be linearised: there is no picture");
+        context.warn("no round can be linearised: there is nothing to draw");
     }
     if args.spec.json {
         let points = checks.iter().map(|(plan, check)| (&plan.set, check.to_json())).collect();
@@ -48,7 +49,8 @@ pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
     let mut texts: Vec<String> =
         checks.iter().map(|(plan, check)| text::text(plan, check)).collect();
     if let Some(picture) = picture.filter(|_| std::io::stdout().is_terminal()) {
-        texts.push(format!("{}\n", picture.to_text(78, 18)));
+        let (columns, rows) = screen::chart();
+        texts.push(format!("{}\n", picture.to_text(columns, rows)));
     }
     if let Some(path) = &args.figure {
         texts.push(format!("  figure: {}\n", path.display()));

@@ -6,11 +6,13 @@ use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
+use fedback::lab::words::{seconds, short};
 use serde_json::{Value, json};
 
 use super::{Context, label};
 use crate::args::CompareArgs;
-use crate::output::{self, short, table};
+use crate::output;
+use crate::table::table;
 
 pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
@@ -83,7 +85,7 @@ fn text(
                 number(value.map(|s| s.mean)),
                 number(value.and_then(|s| s.sd)),
                 number(known.map(|s| s.mean)),
-                short(outcome.seconds),
+                seconds(outcome.seconds),
             ]
         })
         .collect();

@@ -4,10 +4,13 @@ use fedback::lab::chart::{self, Pair};
 use fedback::lab::error::Error;
 use fedback::lab::exact;
 use fedback::lab::outcome::{self, Outcome};
+use fedback::lab::words::short;
 
 use super::{Context, label_of};
 use crate::args::SpecArgs;
-use crate::output::{self, short, short_vector, table};
+use crate::output::{self, short_vector};
+use crate::screen;
+use crate::table::table;
 
 pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
@@ -61,7 +64,8 @@ fn text(outcomes: &[Outcome]) -> String {
             })
             .collect();
         let figure = chart::chart("", "", measurement, &pairs);
-        text.push_str(&format!("\n{}\n", figure.to_text(78, 16)));
+        let (columns, rows) = screen::chart();
+        text.push_str(&format!("\n{}\n", figure.to_text(columns, rows)));
     }
     text
 }

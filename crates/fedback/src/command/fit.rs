@@ -5,10 +5,13 @@ use fedback::fit::location::LocationTest;
 use fedback::fit::model::{Direction, Shape};
 use fedback::lab::error::Error;
 use fedback::lab::fit::{Columns, Fitted, Folder, Input, Question};
+use fedback::lab::words::short;
 
 use super::Context;
 use crate::args::{FitArgs, FitResponse, FitShape};
-use crate::output::{self, short, table};
+use crate::output;
+use crate::page::Page;
+use crate::table::table;
 
 pub fn run(context: &Context, args: FitArgs) -> Result<(), Error> {
     if !(0.5..1.0).contains(&args.confidence) {
@@ -55,15 +58,15 @@ const MOST_NUMBERS: usize = 16;
 fn text(fitted: &Fitted, folder: &Folder) -> String {
     let input = &fitted.input;
     let features = fitted.names_of(&fitted.model.features);
-    let mut out = format!(
-        "{} clients · {} deployments · {} of {}\n  shape: {} ({})\n",
+    let heading = format!(
+        "{} clients · {} deployments · {} of {}",
         input.clients.len(),
         input.names.len(),
         fitted.response_name(),
         features.join(", "),
-        fitted.model.shape.name(),
-        fitted.shape_reason(),
     );
+    let mut page = Page::new(&heading, 0);
+    page.paragraph(&format!("shape: {} ({})", fitted.model.shape.name(), fitted.shape_reason()));
     let header =
         ["client", "of", "sensitivity", "± se", "low", "high", "df", "bracket", "location p"];
     let header: Vec<String> = header.map(String::from).to_vec();
@@ -94,13 +97,11 @@ fn text(fitted: &Fitted, folder: &Folder) -> String {
             rows.push(vec![String::new(), more]);
         }
     }
-    out += &table(&header, &rows);
-    out += "  not identified:\n";
-    for what in &fitted.not_identified {
-        out += &format!("    - {what}\n");
-    }
+    page.text += &table(&header, &rows);
+    page.text += "  not identified:\n";
+    fitted.not_identified.iter().for_each(|what| page.item(what));
     let spec = folder.spec.display();
-    out + &format!("  wrote {spec}; now: fedback check {spec}\n")
+    page.text + &format!("  wrote {spec}; now: fedback check {spec}\n")
 }
 
 /// Which number of a sensitivity it is.

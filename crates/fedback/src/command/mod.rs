@@ -1,4 +1,4 @@
-//! One file a command.
+//! One file per command.
 
 pub mod bounds;
 pub mod check;
@@ -50,7 +50,7 @@ impl Context {
     /// second time; anything else has nothing to save and stops at once.
     pub fn new(threads: Option<usize>, store: PathBuf, quiet: bool) -> Result<Self, Error> {
         Simd::chosen().map_err(|error| Error::Input(error.to_string()))?;
-        if let Some(found) = threads.filter(|threads| *threads > threads::MOST) {
+        if let Some(found) = threads.filter(|threads| !(1..=threads::MOST).contains(threads)) {
             let why = format!("found {found}; allowed: 1 to {}", threads::MOST);
             return Err(Error::input("--threads", why));
         }
@@ -65,6 +65,7 @@ impl Context {
         let (stopping, busy) = (stop.clone(), running.clone());
         ctrlc::set_handler(move || {
             if stopping.swap(true, Ordering::Relaxed) || !busy.load(Ordering::Relaxed) {
+                crate::progress::clear();
                 crate::output::complain("interrupted");
                 std::process::exit(130);
             }

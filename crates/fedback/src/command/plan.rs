@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use fedback::core::protocol::StepSize;
 use fedback::lab::advice::{
     Advice, Question, Rival, latency, planned_spec, refuse_first_arrivals, scheme_label,
 };
@@ -12,13 +11,16 @@ use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
 use fedback::lab::spec::{Document, SchemeName};
+use fedback::lab::words::{short, steps};
 use fedback::theory::planner::{Prices, Proposal};
 use fedback::theory::round::supported;
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};
-use crate::output::{self, plural, short};
+use crate::output::{self, plural};
+use crate::page::Page;
 use crate::progress::{Progress, Share};
+use crate::screen;
 
 pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
     let question = question(&args)?;
@@ -113,24 +115,20 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
     })
 }
 
-fn step_text(step_size: StepSize) -> String {
-    match step_size {
-        StepSize::Constant(size) => format!("constant {}", short(size)),
-        StepSize::Decaying { beta, gamma } => format!("{}/(t + {})", short(beta), short(gamma)),
-    }
+fn setting(proposal: &Proposal) -> String {
+    let sizes = steps(proposal.step_size, proposal.steps() as f64);
+    format!("E = {}, {}, steps {sizes}", proposal.local_steps, scheme_label(proposal.scheme))
 }
 
-fn setting(proposal: &Proposal) -> String {
-    let Proposal { local_steps, scheme, step_size, .. } = proposal;
-    format!("E = {local_steps}, {}, steps {}", scheme_label(*scheme), step_text(*step_size))
-}
+/// Where values begin.
+const COLUMN: usize = 27;
 
 fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
-    let mut lines = Vec::new();
-    let mut add = |name: &str, value: String| lines.push(format!("  {name:<25}{value}"));
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| rows.push((name.into(), value));
     let accuracy = short(advice.question.accuracy);
     if let Some(start) = advice.start_distance_sq.filter(|at| *at <= advice.question.accuracy) {
-        let words = "already: nothing needs to be done; a round of this keeps it";
+        let words = "already: nothing needs to be done; one round of this setting keeps it";
         add("the start", format!("is at {} {words}", short(start)));
     }
     let headline = match &advice.best {
@@ -146,7 +144,7 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
             let how = if advice.exact { "exact" } else { "mean path and linearised spread" };
             let later = short(best.reach.worst_after);
             let now = short(best.reach.distance_sq);
-            add("predicted", format!("{now} then, at most {later} later ({how})"));
+            add("predicted", format!("{now} after these rounds, at most {later} later ({how})"));
             "reached and kept by".to_string()
         }
         Err(binding) => format!("out of reach: {}", binding.reason),
@@ -200,17 +198,21 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
         add("the paper's T_ε", words);
     }
     if let Some(guide) = advice.noise_limited_local_steps {
-        add("noise alone would have", format!("E ≈ {}", short(guide)));
+        add("best E for noise alone", format!("about {}", short(guide)));
     }
     if advice.search_cut {
-        let words = "cut short, it took too long: there may be cheaper settings; --local-steps, \
-                     --schemes or --max-cohort narrow it";
+        let words = "was cut short because it took too long: there may be cheaper settings; narrow it \
+                     with --local-steps, --schemes or --max-cohort";
         add("the search", words.into());
     }
-    let mut text = format!("{} · squared distance {accuracy} {headline}\n", label(plan));
-    text.push_str(&(lines.join("\n") + "\n"));
+    let heading = format!("{} · squared distance {accuracy} {headline}", label(plan));
+    let mut page = Page::new(&heading, COLUMN);
+    rows.iter().for_each(|(name, value)| page.row(name, value));
+    let mut text = page.text;
     if std::io::stdout().is_terminal() && !advice.alternatives.is_empty() {
-        text.push_str(&format!("\n{}\n", advice.figure(&label(plan)).to_text(78, 16)));
+        let (columns, rows) = screen::chart();
+        let chart = advice.figure(&label(plan)).to_text(columns, rows);
+        text.push_str(&format!("\n{chart}\n"));
     }
     written.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     text

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{Context, label_of};
 use crate::args::RunsArgs;
-use crate::output::{self, table};
+use crate::output;
+use crate::table::table;
 
 pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
     let nowhere = context.store == Path::new("none");

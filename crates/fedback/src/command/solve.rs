@@ -4,11 +4,12 @@ use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::solution::{Settling, Solution};
-use fedback::lab::words;
+use fedback::lab::words::{self, short};
 
 use super::label;
 use crate::args::SpecArgs;
-use crate::output::{self, plural, short, short_vector};
+use crate::output::{self, plural, short_vector};
+use crate::page::Page;
 
 pub fn run(args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
@@ -22,9 +23,13 @@ pub fn run(args: SpecArgs) -> Result<(), Error> {
     output::print_json(&points_to_json(points, experiment.swept))
 }
 
+/// Where values begin.
+const COLUMN: usize = 28;
+
 fn text(plan: &Plan, solution: &Solution) -> String {
-    let mut lines = vec![format!("{} · {} clients", label(plan), plan.federation.clients())];
-    let mut add = |name: &str, value: String| lines.push(format!("  {name:<26}{value}"));
+    let clients = plural(plan.federation.clients() as u64, "client", "clients");
+    let mut page = Page::new(&format!("{} · {clients}", label(plan)), COLUMN);
+    let mut add = |name: &str, value: String| page.row(name, &value);
     let stable = solution.stable.points.first();
     match stable {
         Some(point) => add("stable point", short_vector(&point.theta)),
@@ -43,21 +48,24 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         add("gradient margin", format!("{} (small steps settle above 0)", short(margin)));
     }
     if let Some(radius) = solution.minimisation_radius() {
-        let words = "(repeated minimisation settles below 1)";
+        let words = "(repeated risk minimisation settles below 1)";
         add("minimisation radius", format!("{} {words}", short(radius)));
     }
     if let Some(point) = stable {
         let iterations = plural(point.iterations as u64, "iteration", "iterations");
-        add("residual", format!("{:.1e} after {iterations}", point.residual));
+        add("residual", format!("{} after {iterations}", short(point.residual)));
     }
     match &solution.rest {
         Ok(rest) => {
             let at = format!("rests at step {}", short(rest.step_size));
-            let (bias, spread) = (short(size(&rest.bias)), short(rest.spread));
+            // A bias below rounding is none.
+            let visible = size(&rest.bias) > 1e-12 * (1.0 + size(&rest.point));
+            let bias = if visible { short(size(&rest.bias)) } else { "0".into() };
+            let spread = short(rest.spread);
             let point = short_vector(&rest.point);
-            add(&at, format!("{point}, {bias} from the stable point, spread {spread}"));
+            add(&at, format!("{point}, bias {bias}, spread {spread}"));
         }
-        Err(why) => add("rests", format!("not known: {why}")),
+        Err(why) => add("rests at", format!("not known: {why}")),
     }
     match &solution.optimal {
         Some(optimal) => {
@@ -77,7 +85,7 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         }
         None => add("optimal point", "none, or not a single one".into()),
     }
-    lines.join("\n") + "\n"
+    page.text
 }
 
 fn size(vector: &[f64]) -> f64 {
@@ -96,7 +104,7 @@ fn first_arrivals(settling: &Settling) -> String {
         // What is below rounding is no bias: everybody is equally fast.
         (Ok(there), Some(away)) => match away > 1e-9 * (1.0 + size(there)) {
             true => format!(
-                "settle at {}, {} away from it; correct = true removes the bias",
+                "settle at {}, at a distance of {} from it; correct = true removes the bias",
                 short_vector(there),
                 short(away)
             ),

@@ -6,9 +6,12 @@ use fedback::lab::chart::{self, Pair};
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::{Outcome, Statistic};
 use fedback::lab::store::RunId;
+use fedback::lab::words::{seconds, short};
 
 use super::label_of;
-use crate::output::{plural, short, short_vector, table};
+use crate::output::{plural, short_vector};
+use crate::screen;
+use crate::table::table;
 
 /// Rows of the table of one run.
 const ROWS: usize = 11;
@@ -32,8 +35,8 @@ pub fn noted(exact: &[Option<Outcome>], outcomes: &[Outcome], note: &str) -> Str
     if std::io::stdout().is_terminal() {
         text.push_str(&terminal_chart(outcomes, exact));
     }
-    let seconds: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
-    text.push_str(&format!("  {} s, {note}\n", short(seconds)));
+    let spent: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
+    text.push_str(&format!("  {} s, {note}\n", seconds(spent)));
     text
 }
 
@@ -142,5 +145,6 @@ fn terminal_chart(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
         })
         .collect();
     let figure = chart::chart("", "", measurement, &pairs);
-    format!("\n{}\n", figure.to_text(78, 16))
+    let (columns, rows) = screen::chart();
+    format!("\n{}\n", figure.to_text(columns, rows))
 }

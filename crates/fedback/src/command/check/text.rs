@@ -1,25 +1,27 @@
 //! A check in words: the verdict first, then what it rests on.
 
-use fedback::core::protocol::StepSize;
 use fedback::lab::check::Check;
 use fedback::lab::check::words::algorithm;
 use fedback::lab::dynamics::Speed;
 use fedback::lab::plan::Plan;
-use fedback::lab::words;
+use fedback::lab::words::{self, NOTHING, short};
 use fedback::theory::certificate::{Confidence, Verdict};
 
 use super::label;
-use crate::output::{plural, short, short_vector, table};
+use crate::output::{plural, short_vector};
+use crate::page::Page;
+use crate::table::table;
 
 /// Clients that a table shows.
 const MOST_CLIENTS: usize = 12;
 /// Coordinates whose names are shown.
 const MOST_NAMES: usize = 12;
-/// Where lines break.
-const WIDTH: usize = 98;
+/// Where values begin.
+const COLUMN: usize = 32;
 
 pub fn text(plan: &Plan, check: &Check) -> String {
-    let mut page = Page { text: format!("{}: {}\n", label(plan), headline(check.verdict)) };
+    let heading = format!("{}: {}", label(plan), headline(check.verdict));
+    let mut page = Page::new(&heading, COLUMN);
     page.paragraph(&check.reason);
     if let Some(confidence) = &check.confidence {
         page.paragraph(&confidence_words(confidence, check.verdict));
@@ -31,7 +33,7 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     place(&mut page, plan, check);
     condition(&mut page, check);
     clients(&mut page, check);
-    page.section("does the reaction matter");
+    page.section("does the reaction matter?");
     page.paragraph(&words::degeneracy(&check.certificate.degeneracy));
     page.text
 }
@@ -40,7 +42,7 @@ fn headline(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Settles => "settles",
         Verdict::SettlesWithSmallSteps => "settles with small steps",
-        Verdict::MinimisationOnly => "only repeated minimisation settles",
+        Verdict::MinimisationOnly => "only repeated risk minimisation settles",
         Verdict::DoesNotSettle => "does not settle",
         Verdict::Unknown => "unknown",
     }
@@ -48,7 +50,7 @@ fn headline(verdict: Verdict) -> &'static str {
 
 /// How often resamples of a fitted response agree, and what the others say.
 fn confidence_words(confidence: &Confidence, verdict: Verdict) -> String {
-    let percent = |verdict| format!("{:.1}%", 100.0 * confidence.share(verdict));
+    let percent = |verdict| format!("{} %", short(100.0 * confidence.share(verdict)));
     let others = Verdict::ALL.into_iter().filter(|v| *v != verdict && confidence.share(*v) > 0.0);
     let others = others.map(|other| format!("; {} in {}", headline(other), percent(other)));
     format!(
@@ -66,55 +68,23 @@ fn speed_words(speed: &Speed, away: Option<f64>) -> String {
                       weights say."
             .into(),
         (false, Some(away)) if away > 1e-9 => format!(
-            "First arrivals: the fast count more. All of this is about the effective weights, in \
-             proportion to weight times the probability of being among the first; their stable point \
-             is {} away from the problem's own. correct = true removes that bias.",
+            "First arrivals: fast clients count more. Everything below is about the effective weights, \
+             in proportion to weight times the probability of being among the first; their stable \
+             point is at a distance of {} from the problem's own. correct = true removes that bias.",
             short(away)
         ),
         (false, Some(_)) => {
             "First arrivals: speed does not move the stable point.".into()
         }
-        (false, None) => "First arrivals: the fast count more. All of this is about the effective \
-                          weights, in proportion to weight times the probability of being among the \
-                          first."
+        (false, None) => "First arrivals: fast clients count more. Everything below is about the \
+                          effective weights, in proportion to weight times the probability of being \
+                          among the first."
             .into(),
     }
 }
 
-struct Page {
-    text: String,
-}
-
-impl Page {
-    fn section(&mut self, title: &str) {
-        self.text.push_str(&format!("\n{title}\n"));
-    }
-
-    fn row(&mut self, name: &str, value: &str) {
-        self.lines(format!("  {name:<29}"), 31, value);
-    }
-
-    fn paragraph(&mut self, words: &str) {
-        self.lines(" ".into(), 1, words);
-    }
-
-    /// Words after a beginning, broken into lines that are indented.
-    fn lines(&mut self, beginning: String, indent: usize, words: &str) {
-        let mut line = beginning;
-        for word in words.split_whitespace() {
-            if line.chars().count() + 1 + word.chars().count() > WIDTH {
-                self.text.push_str(&format!("{line}\n"));
-                line = " ".repeat(indent);
-            }
-            line.push(' ');
-            line.push_str(word);
-        }
-        self.text.push_str(&format!("{line}\n"));
-    }
-}
-
 fn number(value: Option<f64>) -> String {
-    value.map_or("–".into(), short)
+    value.map_or(NOTHING.into(), short)
 }
 
 fn yes(value: Option<bool>) -> &'static str {
@@ -128,16 +98,14 @@ fn yes(value: Option<bool>) -> &'static str {
 fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     let judgement = &check.certificate.judgement;
     let (own, small) = (&check.own_steps, &check.small_steps);
-    page.section("will retraining settle");
-    page.row("repeated minimisation", yes(judgement.minimisation.settles));
-    let steps = match plan.protocol.step_size {
-        StepSize::Constant(size) => format!("constant {}", short(size)),
-        StepSize::Decaying { beta, gamma } => format!("{}/(t + {})", short(beta), short(gamma)),
-    };
+    page.section("does retraining settle?");
+    page.row("repeated risk minimisation", yes(judgement.minimisation.settles));
+    let e = plan.protocol.local_steps as f64;
+    let steps = words::steps(plan.protocol.step_size, plan.spec.rounds.0 as f64 * e);
     let about = match (own.answer.settles, own.rounds) {
         (Some(true), Some(rounds)) => {
             let rounds = plural(rounds.ceil() as u64, "round", "rounds");
-            format!(", near after about {rounds}")
+            format!(", near the stable point after about {rounds}")
         }
         _ => String::new(),
     };
@@ -145,7 +113,6 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
     let name = algorithm(&plan.protocol);
     page.row(&format!("{name} at its own steps"), &own_words);
     page.row(&format!("{name} with small steps"), yes(small.answer.settles));
-    let e = plan.protocol.local_steps as f64;
     if let Some(largest) = small.largest {
         let words = format!("{} (times E: {})", short(largest), short(largest * e));
         page.row("largest step, squared errors", &words);
@@ -155,26 +122,26 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
         page.row("largest step, mean errors", &words);
     }
     if let Some(constant) = small.constant {
-        page.row("a constant step that works", &constant.to_string());
+        page.row("a constant step that works", &short(constant));
     }
     if let Some((beta, gamma)) = small.decaying {
-        page.row("a decaying one", &format!("beta = {beta}, gamma = {gamma}"));
+        page.row("a decaying one", &format!("beta = {}, gamma = {}", short(beta), short(gamma)));
     }
     if let Some(floor) = own.floor {
-        page.row("left in the long run", &format!("a distance of {}", short(floor)));
+        page.row("stationary squared error", &short(floor * floor));
     }
     if let Some(trial) = &check.trial {
-        let far =
-            trial.distance.map_or("a failure".into(), |d| format!("a distance of {}", short(d)));
+        let far = trial.distance.map(|far| format!("mean squared error {}", short(far * far)));
+        let far = far.unwrap_or_else(|| "a failure".into());
         let words =
             format!("{far} after {} rounds, {} repetitions", trial.rounds, trial.repetitions);
-        page.row("tried", &words);
+        page.row("simulated", &words);
     }
 }
 
 fn place(page: &mut Page, plan: &Plan, check: &Check) {
     let certificate = &check.certificate;
-    page.section("where, and how bad that is");
+    page.section("where it settles, and at what risk");
     if let Some(names) = plan.federation.coordinates().filter(|names| names.len() <= MOST_NAMES) {
         page.row("coordinates", &names.join(", "));
     }
@@ -270,7 +237,7 @@ fn condition(page: &mut Page, check: &Check) {
 
 fn clients(page: &mut Page, check: &Check) {
     let certificate = &check.certificate;
-    page.section("who drives it");
+    page.section("which clients drive it?");
     page.paragraph(&check.tips);
     let header: Vec<String> = [
         "client",
@@ -303,7 +270,7 @@ fn clients(page: &mut Page, check: &Check) {
                 short(part.sensitivity),
                 number(part.share),
                 number(part.risk),
-                without.map_or("–".into(), |w| w.verdict.as_str().into()),
+                without.map_or(NOTHING.into(), |w| w.verdict.as_str().into()),
                 number(without.and_then(|w| w.minimisation_radius)),
                 number(without.and_then(|w| w.gradient_margin)),
                 number(without.map(|w| w.average_sensitivity)),

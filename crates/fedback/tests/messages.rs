@@ -1,0 +1,135 @@
+//! What a mistake is answered with, and how answers fit a screen.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SPEC: &str = r#"
+rounds = 4
+repetitions = 2
+[problem]
+weights = [0.5, 0.5]
+base = { kind = "gaussian", mean = [1.0, 4.0] }
+response = { kind = "location", sensitivity = [0.5, 0.9] }
+loss = { kind = "mean" }
+[algorithm]
+kind = "p-fedavg"
+scheme = "with-replacement"
+cohort = 1
+step_size = { beta = 4.0, gamma = 20.0 }
+"#;
+
+const TABLE: &str = r#"
+rounds = 4
+[problem]
+base = { kind = "table", path = "t.csv", label = "paid", partition = { column = "bank" } }
+response = { kind = "none" }
+loss = { kind = "logistic", l2 = 0.1 }
+[algorithm]
+kind = "p-fedavg"
+scheme = "full"
+step_size = { constant = 0.1 }
+"#;
+
+fn folder(spec: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("spec.toml"), spec).unwrap();
+    folder
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
+    command.args(args).current_dir(folder).env_remove("COLUMNS");
+    command
+}
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+/// What is said to a mistake, which ends with exit code 2.
+fn refused(folder: &Path, args: &[&str]) -> String {
+    let output = run(folder, args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    assert!(!folder.join("fedback.db").exists(), "{args:?}");
+    said
+}
+
+#[test]
+fn slips_are_answered_with_what_was_meant() {
+    let folder = folder(SPEC);
+    for (assignment, guess) in [
+        ("algorithm.scheme=without_replacement", "did you mean without-replacement?"),
+        ("algorithm.E=5", "algorithm.E: unknown key; did you mean local_steps?"),
+        ("algorithm.lr=5", "did you mean step_size?"),
+        ("local_steps=5", "local_steps: unknown key; did you mean algorithm.local_steps?"),
+        ("algorithm.every=5", "did you mean measure.every?"),
+        ("algorithm.deploy=Step", "did you mean step?"),
+        ("problem.rounds=5", "did you mean rounds?"),
+    ] {
+        let said = refused(folder.path(), &["run", "spec.toml", "--set", assignment]);
+        assert!(said.contains(guess), "{assignment}: {said}");
+    }
+    let said = refused(folder.path(), &["--threads", "0", "run", "spec.toml"]);
+    assert!(said.contains("--threads: found 0; allowed: 1 to"), "{said}");
+}
+
+#[test]
+fn an_empty_key_of_a_sweep_is_answered_with_an_example() {
+    let folder = folder(&format!("{SPEC}\n[sweep]\n\"\" = [{{ rounds = 5 }}]\n"));
+    let said = refused(folder.path(), &["run", "spec.toml"]);
+    assert!(said.contains("sweep.\"\": is empty; name a key"), "{said}");
+}
+
+#[test]
+fn tables_with_semicolons_are_read_and_text_labels_explained() {
+    let folder = folder(TABLE);
+    let write = |text: &str| std::fs::write(folder.path().join("t.csv"), text).unwrap();
+    write("bank;use;paid\na;1;0\na;2;1\nb;1.5;1\nb;3;0\n");
+    let output = run(folder.path(), &["solve", "spec.toml"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    write("bank,use,paid\na,1,no\na,2,yes\n");
+    let said = refused(folder.path(), &["run", "spec.toml"]);
+    assert!(said.contains("line 2, column \"paid\": found \"no\"; allowed: 0 or 1"), "{said}");
+}
+
+#[test]
+fn a_store_in_pieces_is_called_damaged() {
+    let folder = folder(SPEC);
+    assert!(run(folder.path(), &["run", "spec.toml"]).status.success());
+    let store = folder.path().join("fedback.db");
+    let mut bytes = std::fs::read(&store).unwrap();
+    bytes[4096..].fill(7);
+    std::fs::write(&store, bytes).unwrap();
+    let output = run(folder.path(), &["runs"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("is damaged") && said.contains("backup"), "{said}");
+}
+
+/// Tables and paragraphs stay within the screen, whatever its width; numbers are the same.
+#[test]
+fn answers_fit_the_screen() {
+    let sweep = "\n[measure]\nconsensus = true\n[sweep]\n\"algorithm.step_size\" = [\
+                 { beta = 4.0, gamma = 20.0 }, { beta = 3.25, gamma = 17.5 }]\n";
+    let folder = folder(&format!("{SPEC}{sweep}"));
+    for args in [
+        &["run", "spec.toml"][..],
+        &["runs"],
+        &["check", "spec.toml"],
+        &["solve", "spec.toml"],
+        &["bounds", "spec.toml"],
+        &["compare", "1", "2"],
+        &["exact", "spec.toml"],
+    ] {
+        for room in [60, 80, 200] {
+            let mut command = command(folder.path(), args);
+            let output = command.env("COLUMNS", room.to_string()).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(output.status.success() && !text.is_empty(), "{args:?}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= room, "{args:?} at {room}:\n{text}");
+            }
+        }
+    }
+}
