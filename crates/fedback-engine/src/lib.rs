@@ -8,6 +8,10 @@
 // Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+/// The format of the arithmetic: in which order sums are folded and how rounds are computed. Raised
+/// when the same plan comes to other bits than before; a run goes on only under its own.
+pub const ARITHMETIC_FORMAT: u32 = 1;
+
 mod arrival;
 pub mod backend;
 mod clients;

@@ -1,20 +1,20 @@
 //! A spec from file to results: every point of it planned first, recorded, then run.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedback_core::state::State;
 use fedback_core::stream::STREAM_FORMAT;
 
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink};
-use crate::outcome::{Curve, Outcome};
+use crate::facts::{Facts, machine};
+use crate::outcome::Outcome;
 use crate::plan::{Built, Outline, Plan};
+use crate::recorded::RecordedRun;
 use crate::runner::{self, LiveRun, Resume, Runnable};
-use crate::spec::{Document, Point, Spec};
-use crate::store::{
-    self, Checkpoint, NewRun, Record, RunId, RunState, Store, StoreError, StoredRun, Writer,
-};
+use crate::spec::Document;
+use crate::store::{self, Checkpoint, NewRun, Record, RunId, Store, StoreError, StoredRun, Writer};
 
 /// The plans of a spec.
 #[derive(Debug)]
@@ -40,8 +40,9 @@ impl Experiment {
     }
 }
 
-/// Records a plan before its round 0.
-pub fn begin(store: &Store, plan: &Outline) -> Result<RunId, Error> {
+/// Records a plan before its round 0, with what was said of it.
+pub fn begin(store: &Store, plan: &Outline, warnings: Vec<String>) -> Result<RunId, Error> {
+    let facts = Facts { machine: Some(machine()), warnings, ..Facts::of(plan) };
     let run = NewRun {
         name: plan.spec.name.clone(),
         spec: plan.spec.canonical(),
@@ -52,6 +53,7 @@ pub fn begin(store: &Store, plan: &Outline) -> Result<RunId, Error> {
         rounds: plan.spec.rounds.0,
         repetitions: plan.spec.repetitions.0,
         set: serde_json::Value::Object(plan.set.clone()).to_string(),
+        facts: serde_json::to_string(&facts).ok(),
     };
     Ok(store.begin(&run)?)
 }
@@ -162,44 +164,40 @@ impl Sink for Recording<'_> {
     }
 }
 
-/// A stored run with the plan that it was.
+/// A recorded run with the plan that it was, to go on with.
 pub struct Reopened {
     /// What the store has of it.
-    pub stored: StoredRun,
+    pub run: RecordedRun,
     /// Its plan, built again and found to be the same.
     pub plan: Built,
 }
 
-/// Builds the plan of a stored run again. Refused where the data or the program changed, since the
-/// bits would not be the same.
-pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
-    let stored = store.load(id)?;
-    let origin = format!("run {id}");
-    let spec = Spec::from_canonical(&stored.run.spec)
-        .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
-    let mut plan = Built::new(
-        Point { set: toml::Table::new(), spec },
-        Path::new(&stored.run.directory),
-        &origin,
-    )?;
-    let set = serde_json::from_str(&stored.run.set).unwrap_or_default();
-    if plan.hash != stored.run.plan_hash {
-        let version = env!("CARGO_PKG_VERSION");
-        let why = match stored.run.version == version && stored.run.stream_format == STREAM_FORMAT {
-            true => "its data file has changed since it was started: put the old file back".into(),
-            false => format!(
-                "it was started by fedback {} (stream format {}), this is {version} ({}): use that \
-                 version",
-                stored.run.version, stored.run.stream_format, STREAM_FORMAT
-            ),
-        };
-        return Err(Error::input(origin, why));
+impl Deref for Reopened {
+    type Target = RecordedRun;
+
+    fn deref(&self) -> &RecordedRun {
+        &self.run
     }
-    plan.set = set;
-    Ok(Reopened { stored, plan })
+}
+
+/// Reads a run and builds its plan again.
+pub fn reopen(store: &Store, id: RunId) -> Result<Reopened, Error> {
+    Reopened::new(RecordedRun::read(store, id)?)
 }
 
 impl Reopened {
+    /// Builds the plan of a run again.
+    pub fn new(run: RecordedRun) -> Result<Self, Error> {
+        let plan = run.plan().map_err(|error| match error {
+        Error::Input(message) => Error::Input(format!(
+            "{message} (going on and replaying need what the run was started with; show, export \
+             and compare do not)"
+        )),
+        other => other,
+    })?;
+        Ok(Reopened { run, plan })
+    }
+
     /// The plan of a problem that is built in; refused where only Python or sites know it.
     pub fn whole(&self) -> Result<&Plan, Error> {
         self.plan.whole().ok_or_else(|| {
@@ -209,60 +207,14 @@ impl Reopened {
         })
     }
 
-    /// Rounds closed at its last checkpoint.
-    pub fn round(&self) -> u64 {
-        self.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round)
-    }
-
-    /// Whether nothing is left of it to run.
-    pub fn has_ended(&self) -> bool {
-        match self.stored.state {
-            RunState::Done => true,
-            RunState::Failed => self.round() == self.plan.spec.rounds.0,
-            RunState::Running | RunState::Interrupted => false,
-        }
-    }
-
-    /// Exact expectations, where mathematics allows.
-    pub fn exact(&self) -> Option<Outcome> {
-        self.plan.whole().and_then(|plan| crate::exact::exact(plan).ok())
-    }
-
-    /// The state of the last checkpoint; `None` before the first.
-    fn state(&self) -> Option<State> {
-        self.stored.checkpoint.as_ref()?.state(self.plan.beginning())
-    }
-
-    /// Seconds of work up to the last checkpoint.
-    fn seconds(&self) -> f64 {
-        self.stored.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.seconds)
-    }
-
     /// Where the run goes on.
     pub fn resume(&self) -> Option<Resume> {
         Some(Resume {
-            state: self.state()?,
+            state: self.stored.checkpoint.as_ref()?.state(self.plan.beginning())?,
             seconds: self.seconds(),
             records: self.stored.records.clone(),
             cohorts: self.stored.cohorts.clone(),
         })
-    }
-
-    /// What the run left so far.
-    pub fn outcome(&self) -> Outcome {
-        let plan = &self.plan;
-        let columns = crate::measure::Measurement::of(plan);
-        let mut curve = Curve::new(plan, &columns);
-        for record in &self.stored.records {
-            curve.add(record.round, &record.values);
-        }
-        let state = self.state().unwrap_or_else(|| plan.beginning());
-        let ending = match self.stored.state {
-            RunState::Done => Ending::Done,
-            RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
-            RunState::Running | RunState::Interrupted => Ending::Interrupted,
-        };
-        Outcome::of_run(plan, curve, &state, self.seconds(), ending, None)
     }
 }
 

@@ -12,6 +12,7 @@ use fedback_theory::limit::RoundMap;
 use rayon::prelude::*;
 
 use crate::plan::{Outline, Plan};
+use crate::spec::Measure;
 use crate::words::short;
 
 /// One column of a record.
@@ -34,15 +35,19 @@ pub enum Measurement {
 impl Measurement {
     /// The columns that a plan records.
     pub fn of(plan: &Outline) -> Vec<Measurement> {
-        let measure = &plan.spec.measure;
+        Measurement::asked(&plan.spec.measure, plan.stable_point.is_some(), plan.clients())
+    }
+
+    /// The columns that a spec asks for, where the stable point is `known` and of so many clients.
+    pub(crate) fn asked(measure: &Measure, known: bool, clients: usize) -> Vec<Measurement> {
         let fixed = [
-            (measure.distance && plan.stable_point.is_some(), Measurement::Distance),
+            (measure.distance && known, Measurement::Distance),
             (measure.risk, Measurement::Risk),
             (measure.consensus, Measurement::Consensus),
             (measure.accuracy, Measurement::Accuracy),
             (measure.auc, Measurement::Auc),
         ];
-        let clients = if measure.client_risk { plan.clients() } else { 0 };
+        let clients = if measure.client_risk { clients } else { 0 };
         fixed
             .into_iter()
             .filter_map(|(on, measurement)| on.then_some(measurement))

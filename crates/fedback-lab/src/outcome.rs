@@ -1,12 +1,16 @@
-//! The curve of a run and what else it leaves, as data and as JSON.
+//! The curve of a run and what else it leaves, as data, as JSON and as CSV.
+
+mod csv;
 
 use serde_json::{Map, Value, json};
 
 use fedback_theory::exact::Moments;
 
 use crate::event::Ending;
+use crate::facts::Facts;
 use crate::measure::Measurement;
 use crate::plan::Outline;
+use crate::spec::Spec;
 use fedback_core::state::State;
 
 /// A mean over repetitions. The standard deviation is the sample's (0 for one repetition), and
@@ -65,13 +69,13 @@ pub struct Curve {
 
 impl Curve {
     /// An empty curve with the given columns.
-    pub fn new(plan: &Outline, columns: &[Measurement]) -> Self {
+    pub fn new(spec: &Spec, columns: &[Measurement]) -> Self {
         Curve {
             columns: columns.to_vec(),
             points: Vec::new(),
-            distance_asked: plan.spec.measure.distance,
-            repetitions: plan.spec.repetitions.0 as usize,
-            local_steps: plan.protocol.local_steps as u64,
+            distance_asked: spec.measure.distance,
+            repetitions: spec.repetitions.0 as usize,
+            local_steps: spec.algorithm.rounds().local_steps.0,
         }
     }
 
@@ -138,6 +142,12 @@ pub struct Outcome {
     pub name: String,
     /// What a sweep set to get here.
     pub set: Map<String, Value>,
+    /// What `--set` set.
+    pub assigned: Map<String, Value>,
+    /// The spec.
+    pub spec: Spec,
+    /// The version of fedback that began it.
+    pub version: String,
     /// How many repetitions.
     pub repetitions: u64,
     /// How many clients.
@@ -152,6 +162,8 @@ pub struct Outcome {
     pub stable_point: Option<Vec<f64>>,
     /// What was measured.
     pub curve: Curve,
+    /// Exact expectations of the same run, where they were asked for and exist.
+    pub exact: Option<Box<Outcome>>,
     /// The last θ of every repetition; none for exact expectations.
     pub final_theta: Option<Vec<Vec<f64>>>,
     /// Repetitions that stopped being finite, with the round in which they did.
@@ -184,22 +196,37 @@ impl Outcome {
     }
 
     pub(crate) fn of_exact(plan: &Outline, curve: Curve, seconds: f64) -> Self {
+        Outcome { seconds, ..Outcome::new(&plan.spec, plan.set.clone(), Facts::of(plan), curve) }
+    }
+
+    /// The outcome of a spec of which so much is known, without its models.
+    pub(crate) fn new(spec: &Spec, set: Map<String, Value>, facts: Facts, curve: Curve) -> Self {
         Outcome {
-            name: plan.spec.name.clone(),
-            set: plan.set.clone(),
-            repetitions: plan.spec.repetitions.0,
-            clients: plan.clients(),
-            client_names: plan.client_names.clone(),
-            coordinates: plan.coordinates.clone(),
-            dim: plan.dim,
-            stable_point: plan.stable_point.clone(),
+            name: spec.name.clone(),
+            set,
+            assigned: facts.assigned,
+            spec: spec.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            repetitions: spec.repetitions.0,
+            clients: facts.clients,
+            client_names: facts.client_names,
+            coordinates: facts.coordinates,
+            dim: facts.dim,
+            stable_point: facts.stable_point,
             curve,
+            exact: None,
             final_theta: None,
             failed: Vec::new(),
             ending: Ending::Done,
-            seconds,
+            seconds: 0.0,
             resumed_from: None,
         }
+    }
+
+    /// What `--set` and a sweep set.
+    pub fn all_set(&self) -> Map<String, Value> {
+        let set = self.set.iter().map(|(key, value)| (key.clone(), value.clone()));
+        self.assigned.clone().into_iter().chain(set).collect()
     }
 
     /// The object of the JSON contract.
@@ -208,6 +235,9 @@ impl Outcome {
         let mut put = |key: &str, value: Value| object.insert(key.into(), value);
         put("format", 1.into());
         put("name", json!(self.name));
+        put("version", json!(self.version));
+        put("seed", self.spec.seed.0.into());
+        put("set", Value::Object(self.all_set()));
         put("repetitions", self.repetitions.into());
         put("clients", self.clients.into());
         put("client_names", json!(self.client_names));
@@ -215,6 +245,9 @@ impl Outcome {
         put("coordinates", json!(self.coordinates));
         put("stable_point", json!(self.stable_point));
         put("curve", self.curve.to_json());
+        if self.final_theta.is_some() {
+            put("exact", self.exact.as_ref().map_or(Value::Null, |exact| exact.curve.to_json()));
+        }
         if let Some(thetas) = &self.final_theta {
             let failed = |n: usize| self.failed.iter().any(|(number, _)| *number == n as u64);
             let row = |(n, theta): (usize, &Vec<f64>)| match failed(n) {
@@ -232,44 +265,8 @@ impl Outcome {
         if let Some(round) = self.resumed_from {
             put("resumed_from", round.into());
         }
+        put("spec", json!(self.spec));
         Value::Object(object)
-    }
-
-    /// The curve as CSV, one line per record.
-    pub fn to_csv(&self) -> String {
-        let mut header = vec!["round".to_string(), "step".to_string()];
-        for column in &self.curve.columns {
-            let name = match column {
-                Measurement::ClientRisk(client) => {
-                    let names = self.client_names.as_ref();
-                    let client = names.map_or(client.to_string(), |names| names[*client].clone());
-                    format!("client_risk {client}")
-                }
-                other => other.name().to_string(),
-            };
-            header.extend(["mean", "sd"].map(|what| quoted(&format!("{name}_{what}"))));
-        }
-        let mut text = header.join(",") + "\n";
-        for point in &self.curve.points {
-            let mut line = vec![point.round.to_string(), point.step.to_string()];
-            for statistic in &point.values {
-                line.extend([Some(statistic.mean), statistic.sd].map(cell));
-            }
-            text.push_str(&(line.join(",") + "\n"));
-        }
-        text
-    }
-}
-
-/// A number, empty where there is none.
-fn cell(value: Option<f64>) -> String {
-    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{value:?}"))
-}
-
-fn quoted(name: &str) -> String {
-    match name.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod arrivals;
 mod built;
 mod custom;
+mod hash;
 mod problem;
 mod resamples;
 mod response;
@@ -14,18 +15,18 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
-use fedback_core::base::Base;
+use fedback_core::base::{Base, Standardization};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::misfit::{Misfit, Unsupported};
 use fedback_core::protocol::{self, LocalRule, Protocol, Scheme, ServerRule};
 use fedback_core::response::Shift;
-use fedback_core::stream::{STREAM_FORMAT, Seed};
+use fedback_core::stream::Seed;
 use fedback_theory::stable;
-use sha2::{Digest, Sha256};
 
 pub use arrivals::PlannedArrivals;
 pub use built::Built;
+use hash::hash;
 pub use resamples::Resamples;
 pub use site::{Asked, Given, SitePlan, Updates};
 pub use sites::{Census, SiteTables};
@@ -43,6 +44,8 @@ pub struct Outline {
     pub spec: Spec,
     /// What a sweep set to get here, as JSON.
     pub set: serde_json::Map<String, serde_json::Value>,
+    /// What `--set` set, as JSON.
+    pub assigned: serde_json::Map<String, serde_json::Value>,
     /// Where relative paths start.
     pub directory: String,
     /// The clients' weights p_i.
@@ -61,7 +64,12 @@ pub struct Outline {
     pub start: Vec<f64>,
     /// θ^PS, where it is asked for and known.
     pub stable_point: Option<Vec<f64>>,
-    /// Names everything that decides the bits: canonical spec, data, stream format, version.
+    /// What was subtracted from and divided out of features, where they were standardised.
+    pub standardization: Option<Standardization>,
+    /// The SHA-256 digests of the files that the spec names, one after the other.
+    pub(crate) files: Vec<u8>,
+    /// Names everything that decides the bits: canonical spec, data, formats of streams and
+    /// arithmetic.
     pub hash: String,
 }
 
@@ -151,6 +159,7 @@ pub(crate) struct Shape {
     pub(crate) dim: usize,
     pub(crate) client_names: Option<Vec<String>>,
     pub(crate) coordinates: Option<Vec<String>>,
+    pub(crate) standardization: Option<Standardization>,
     /// A digest of the data file, where there is one.
     pub(crate) data: Vec<u8>,
 }
@@ -174,6 +183,10 @@ impl Shape {
             dim: federation.dim(),
             client_names: federation.client_names().map(<[String]>::to_vec),
             coordinates: federation.coordinates().map(<[String]>::to_vec),
+            standardization: match federation.base() {
+                Base::Table(table) => table.standardization.clone(),
+                _ => None,
+            },
             data,
         }
     }
@@ -188,7 +201,7 @@ impl Outline {
         loss: Option<Loss>,
         stable: impl Fn(&[f64]) -> Option<Vec<f64>>,
     ) -> Result<Self, KeyError> {
-        let Point { mut spec, set } = point;
+        let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
         if let Some(budget) = spec.budget.take() {
             spec.rounds = Count(budget.rounds(&protocol, shape.weights.len())?);
@@ -199,15 +212,13 @@ impl Outline {
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
-        let hash = hash(&spec, &[&shape.data[..], &latencies].concat());
-        let set = set
-            .into_iter()
-            .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
-            .collect();
-        let Shape { weights, dim, client_names, coordinates, .. } = shape;
+        let files = [&shape.data[..], &latencies].concat();
+        let hash = hash(&spec, &files);
+        let Shape { weights, dim, client_names, coordinates, standardization, .. } = shape;
         Ok(Outline {
             spec,
-            set,
+            set: to_json(set),
+            assigned: to_json(assigned),
             directory: directory.display().to_string(),
             weights,
             dim,
@@ -217,6 +228,8 @@ impl Outline {
             arrivals,
             start,
             stable_point,
+            standardization,
+            files,
             hash,
         })
     }
@@ -242,21 +255,10 @@ impl Outline {
     }
 }
 
-fn hash(spec: &Spec, data: &[u8]) -> String {
-    let mut digest = Sha256::new();
-    // Resamples of a response decide no bit of a run.
-    let mut spec = spec.clone();
-    spec.problem.response = spec.problem.response.without_resamples();
-    for part in [
-        spec.canonical().as_bytes(),
-        &STREAM_FORMAT.to_le_bytes(),
-        env!("CARGO_PKG_VERSION").as_bytes(),
-        data,
-    ] {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+/// Values by key, as JSON.
+fn to_json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
+    let value = |value| serde_json::to_value(value).unwrap_or_default();
+    table.into_iter().map(|(key, one)| (key, value(one))).collect()
 }
 
 /// The algorithm of a spec, checked.

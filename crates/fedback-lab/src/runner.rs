@@ -198,7 +198,7 @@ impl<'a> Running<'a> {
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
         let recorder = Recorder::new(plan, judge);
-        let mut curve = Curve::new(plan, recorder.columns());
+        let mut curve = Curve::new(&plan.spec, recorder.columns());
         for record in records {
             curve.add(record.round, &record.values);
         }

@@ -154,6 +154,8 @@ impl Default for Measure {
 pub struct Point {
     /// The dotted keys and their values; empty for a spec without sweep.
     pub set: Table,
+    /// What `--set` set, in all points alike.
+    pub assigned: Table,
     /// The spec.
     pub spec: Spec,
 }
@@ -166,6 +168,8 @@ pub struct Document {
     /// Where relative paths start.
     pub directory: PathBuf,
     table: Table,
+    /// What was set besides, by dotted key.
+    assigned: Table,
 }
 
 impl Document {
@@ -214,12 +218,12 @@ impl Document {
             ));
         }
         let directory = std::env::current_dir().unwrap_or_default();
-        Ok(Document { origin: origin.into(), directory, table })
+        Ok(Document { origin: origin.into(), directory, table, assigned: Table::new() })
     }
 
     /// Takes a spec that is a table already; relative paths start in `directory`.
     pub fn of(table: Table, origin: &str, directory: PathBuf) -> Self {
-        Document { origin: origin.into(), directory, table }
+        Document { origin: origin.into(), directory, table, assigned: Table::new() }
     }
 
     /// The spec as it was read, changes included.
@@ -238,7 +242,13 @@ impl Document {
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"))
             .unwrap_or_else(|| Value::String(text.trim().to_string()));
-        assign(&mut self.table, key.trim(), value).map_err(|error| Error::input(&origin, error))
+        assign(&mut self.table, key.trim(), value.clone())
+            .map_err(|error| Error::input(&origin, error))?;
+        // The points of a sweep say themselves what it set.
+        if key.trim() != "sweep" {
+            self.assigned.insert(key.trim().into(), value);
+        }
+        Ok(())
     }
 
     /// The document as TOML after a change.
@@ -269,7 +279,7 @@ impl Document {
                 }
                 budget::check(&table).map_err(fail)?;
                 let spec: Spec = value::decode(table).map_err(fail)?;
-                Ok(Point { set, spec })
+                Ok(Point { set, assigned: self.assigned.clone(), spec })
             })
             .collect()
     }

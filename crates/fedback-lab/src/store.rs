@@ -19,8 +19,10 @@ mod checkpoint;
 mod claim;
 mod error;
 mod file;
+mod manage;
 mod reader;
 mod run;
+mod schema;
 mod writer;
 
 #[cfg(test)]
@@ -74,8 +76,8 @@ impl Store {
     /// Records a run, before its round 0.
     pub fn begin(&self, run: &NewRun) -> Result<RunId, StoreError> {
         let sql = "INSERT INTO run (name, spec, directory, plan_hash, stream_format, version,
-                                    rounds, repetitions, point, checksum, started)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+                                    rounds, repetitions, point, facts, checksum, started)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
                            strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id";
         let values = (
             &run.name,
@@ -87,6 +89,7 @@ impl Store {
             run.rounds.cast_signed(),
             run.repetitions.cast_signed(),
             &run.set,
+            &run.facts,
             run.checksum(),
         );
         self.connection
@@ -170,10 +173,17 @@ impl Store {
     }
 
     fn summaries(&self, claimed: &HashMap<RunId, bool>) -> rusqlite::Result<Vec<RunSummary>> {
-        let sql = "SELECT id, name, ended, coalesce(round, 0), rounds, repetitions, started,
-                          coalesce(seconds, 0.0), point
-                   FROM run LEFT JOIN checkpoint ON checkpoint.run = run.id ORDER BY id DESC";
-        let mut statement = self.connection.prepare(sql)?;
+        // What `--set` set is among the facts, where a store has them.
+        let added = match file::format(&self.connection)? {
+            ..4 => "NULL, '', ''",
+            _ => "iif(json_valid(facts), facts ->> 'assigned', NULL), tags, note",
+        };
+        let sql = format!(
+            "SELECT id, name, ended, coalesce(round, 0), rounds, repetitions, started,
+                    coalesce(seconds, 0.0), point, {added}
+             FROM run LEFT JOIN checkpoint ON checkpoint.run = run.id ORDER BY id DESC"
+        );
+        let mut statement = self.connection.prepare(&sql)?;
         let summary = |row: &Row<'_>| {
             let id = RunId(row.get(0)?);
             let ended: Option<String> = row.get(2)?;
@@ -189,7 +199,9 @@ impl Store {
                 repetitions: row.get::<_, i64>(5)?.cast_unsigned(),
                 started: row.get(6)?,
                 seconds: row.get(7)?,
-                set: row.get(8)?,
+                set: run::merged([row.get(9)?, row.get(8)?]),
+                tags: run::words(&row.get::<_, String>(10)?),
+                note: row.get(11)?,
             })
         };
         statement.query_map([], summary)?.collect()

@@ -106,7 +106,8 @@ pub fn federate(
         _ => {}
     }
     let exact = py.detach(|| plan.whole().and_then(|plan| fedback_lab::exact::exact(plan).ok()));
-    Ok(Outcome { inner, records, exact, id: id.map(|id| id.0) })
+    let inner = fedback_lab::outcome::Outcome { exact: exact.map(Box::new), ..inner };
+    Ok(Outcome { inner, records, id: id.map(|id| id.0) })
 }
 
 enum Prepared {
@@ -127,7 +128,7 @@ fn prepare(
     };
     let store = store.map(Store::open).transpose()?;
     let Some(number) = resume else {
-        let id = store.as_ref().map(|store| begin(store, &plan)).transpose()?;
+        let id = store.as_ref().map(|store| begin(store, &plan, Vec::new())).transpose()?;
         return Ok(Prepared::Ready(Box::new((plan, id, None))));
     };
     let Some(store) = store else {
@@ -140,7 +141,7 @@ fn prepare(
         return Err(Error::input("resume", why));
     }
     if reopened.has_ended() {
-        return Ok(Prepared::Ended(Box::new(Outcome::as_it_ended(reopened))));
+        return Ok(Prepared::Ended(Box::new(Outcome::as_it_ended(reopened.run))));
     }
     let from = reopened.resume();
     Ok(Prepared::Ready(Box::new((reopened.plan, Some(id), from))))

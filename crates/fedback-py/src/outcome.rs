@@ -2,9 +2,9 @@
 
 use fedback_lab::chart::{self, Pair, label_of};
 use fedback_lab::event::Ending;
-use fedback_lab::experiment::Reopened;
 use fedback_lab::measure::Measurement;
 use fedback_lab::outcome::Outcome as Inner;
+use fedback_lab::recorded::RecordedRun;
 use fedback_lab::store::Record;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,7 +17,6 @@ use crate::numbers::{floats, pack};
 pub struct Outcome {
     pub inner: Inner,
     pub records: Vec<Record>,
-    pub exact: Option<Inner>,
     pub id: Option<i64>,
 }
 
@@ -114,8 +113,8 @@ impl Outcome {
     /// The exact curve of the same plan, where mathematics allows.
     #[getter]
     fn exact(&self) -> Option<Outcome> {
-        let inner = self.exact.clone()?;
-        Some(Outcome { inner, records: Vec::new(), exact: None, id: None })
+        let inner = *self.inner.exact.clone()?;
+        Some(Outcome { inner, records: Vec::new(), id: None })
     }
 
     /// The figure of the command, as SVG.
@@ -126,14 +125,9 @@ impl Outcome {
 
 impl Outcome {
     /// A recorded run that was to be resumed, and of which nothing is left to run.
-    pub fn as_it_ended(run: Reopened) -> Self {
+    pub fn as_it_ended(run: RecordedRun) -> Self {
         let inner = Inner { resumed_from: Some(run.round()), ..run.outcome() };
-        Outcome {
-            inner,
-            exact: run.exact(),
-            id: Some(run.stored.id.0),
-            records: run.stored.records,
-        }
+        Outcome { inner, id: Some(run.stored.id.0), records: run.stored.records }
     }
 }
 
@@ -149,7 +143,11 @@ pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
             Pair {
                 label: outcome.label(),
                 run: simulated.then_some(&outcome.inner),
-                exact: if simulated { outcome.exact.as_ref() } else { Some(&outcome.inner) },
+                exact: if simulated {
+                    outcome.inner.exact.as_deref()
+                } else {
+                    Some(&outcome.inner)
+                },
             }
         })
         .collect();

@@ -44,7 +44,7 @@ fn set_of(plan: &Plan) -> String {
 pub fn exact(py: Python<'_>, document: &Document) -> PyResult<Vec<Outcome>> {
     each(py, document, |plan| {
         let inner = exact_of(plan)?;
-        Ok(Outcome { inner, records: Vec::new(), exact: None, id: None })
+        Ok(Outcome { inner, records: Vec::new(), id: None })
     })
 }
 

@@ -8,11 +8,13 @@ use fedback_lab::custom::Custom;
 use fedback_lab::error::Error;
 use fedback_lab::event::{Ending, Event, Sink};
 use fedback_lab::exact::exact;
-use fedback_lab::experiment;
+use fedback_lab::experiment::{self, Reopened};
 use fedback_lab::outcome::Outcome as LabOutcome;
 use fedback_lab::plan::Built;
+use fedback_lab::recorded::RecordedRun;
 use fedback_lab::runner::Resume;
 use fedback_lab::store::{Record, RunId, Store};
+use fedback_lab::warning::warnings;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -42,7 +44,9 @@ pub fn run(
     let recording = place.open().map_err(raise)?;
     let mut jobs = Vec::new();
     for plan in plans {
-        let id = recording.as_ref().map(|store| experiment::begin(store, &plan)).transpose();
+        let warnings = plan.whole().map(warnings).unwrap_or_default();
+        let begin = |store| experiment::begin(store, &plan, warnings);
+        let id = recording.as_ref().map(begin).transpose();
         jobs.push(Job { plan, id: id.map_err(raise)?, resume: None });
     }
     drop(recording);
@@ -61,11 +65,12 @@ pub fn resume(
     draw: Option<Py<PyAny>>,
     loss: Option<Py<PyAny>>,
 ) -> PyResult<Outcome> {
-    let reopen = || experiment::reopen(&crate::store::existing(&store)?, RunId(id));
-    let reopened = py.detach(reopen).map_err(raise)?;
-    if reopened.has_ended() {
-        return Ok(Outcome::as_it_ended(reopened));
+    let read = || RecordedRun::read(&crate::store::existing(&store)?, RunId(id));
+    let run = py.detach(read).map_err(raise)?;
+    if run.has_ended() {
+        return Ok(Outcome::as_it_ended(run));
     }
+    let reopened = py.detach(|| Reopened::new(run)).map_err(raise)?;
     let round = reopened.round();
     let functions = Functions::new(py, draw, loss)?;
     functions.check(&reopened.plan)?;
@@ -119,8 +124,8 @@ pub fn replay(
     }
     let (replayed, records) = made?;
     let experiment::Replayed { outcome, same } = replayed.map_err(raise)?;
-    let exact = py.detach(|| reopened.exact());
-    Ok((Outcome { inner: outcome, records, exact, id: None }, same))
+    let exact = py.detach(|| plan.whole().and_then(|plan| exact(plan).ok())).map(Box::new);
+    Ok((Outcome { inner: LabOutcome { exact, ..outcome }, records, id: None }, same))
 }
 
 struct Job {
@@ -203,8 +208,8 @@ impl Place<'_> {
         if inner.ending == Ending::Interrupted {
             return Err(PyKeyboardInterrupt::new_err("interrupted"));
         }
-        let exact = exact.and_then(|exact| py.detach(exact));
-        Ok(Outcome { inner, records, exact, id: id.map(|id| id.0) })
+        let exact = exact.and_then(|exact| py.detach(exact)).map(Box::new);
+        Ok(Outcome { inner: LabOutcome { exact, ..inner }, records, id: id.map(|id| id.0) })
     }
 
     fn recorded(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedback_lab::error::Error;
-use fedback_lab::experiment::reopen;
+use fedback_lab::recorded::RecordedRun;
 use fedback_lab::store::{RunId, Store};
 use pyo3::prelude::*;
 
@@ -28,7 +28,8 @@ pub fn runs(path: PathBuf) -> PyResult<Vec<Summary>> {
     let row = |run: fedback_lab::store::RunSummary| {
         let state = run.state.as_str().to_string();
         let (round, rounds, repetitions) = (run.round, run.rounds, run.repetitions);
-        (run.id.0, run.name, state, round, rounds, repetitions, run.started, run.seconds, run.set)
+        let set = serde_json::Value::Object(run.set).to_string();
+        (run.id.0, run.name, state, round, rounds, repetitions, run.started, run.seconds, set)
     };
     Ok(runs.into_iter().map(row).collect())
 }
@@ -36,7 +37,7 @@ pub fn runs(path: PathBuf) -> PyResult<Vec<Summary>> {
 /// What a recorded run left so far.
 #[pyfunction]
 pub fn load(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<Outcome> {
-    let run = py.detach(|| reopen(&existing(&path)?, RunId(id))).map_err(raise)?;
-    let (inner, exact) = (run.outcome(), py.detach(|| run.exact()));
-    Ok(Outcome { inner, records: run.stored.records, exact, id: Some(id) })
+    let run = py.detach(|| RecordedRun::read(&existing(&path)?, RunId(id))).map_err(raise)?;
+    let inner = py.detach(|| run.outcome());
+    Ok(Outcome { inner, records: run.stored.records, id: Some(id) })
 }

@@ -230,6 +230,8 @@ def test_runs_are_compared(two_sites, tmp_path):
     both = fedback.compare([1, 2], store=store)
     assert [run.name for run in both] == ["batch 1", "batch 4"]
     assert len(both.plot().get_lines()) == 4
+    frame = both.to_pandas()
+    assert set(zip(frame["run"], frame["name"])) == {(1, "batch 1"), (2, "batch 4")}
 
 
 def test_the_paper_and_the_schema(tmp_path):

@@ -1,8 +1,12 @@
 //! What the user can type.
 
+mod store;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use store::*;
 
 /// Federated learning for populations that react to the model.
 ///
@@ -26,7 +30,7 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a spec and record it
-    Run(SpecArgs),
+    Run(RunArgs),
     /// Exact expectations instead of samples (affine problems)
     Exact(SpecArgs),
     /// Where retraining settles (the stable point), and the optimal point
@@ -41,12 +45,20 @@ pub enum Command {
     Plan(PlanArgs),
     /// List recorded runs, newest first
     Runs(RunsArgs),
+    /// What a recorded run was and what came of it; with several runs, what differs
+    Show(ShowArgs),
+    /// Change the note and the tags of a recorded run
+    Note(NoteArgs),
+    /// Remove recorded runs
+    Rm(RmArgs),
     /// Go on with interrupted runs, to the same bits as if they had not been
     Resume(ResumeArgs),
     /// Run a recorded run again in memory and see whether it comes out the same, to the bit
     Replay(ReplayArgs),
     /// Write a recorded run as a file
     Export(ExportArgs),
+    /// Take in the runs of a bundle, or of another store
+    Import(ImportArgs),
     /// Put recorded runs side by side: one table, one figure
     Compare(CompareArgs),
     /// Redraw the paper's figures and judge its claims
@@ -69,6 +81,18 @@ pub struct SpecArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    /// A word to find the run by; may be repeated
+    #[arg(long = "tag", value_name = "WORD", value_parser = store::tag)]
+    pub tags: Vec<String>,
+    /// What the run is for
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub note: String,
 }
 
 #[derive(Args)]
@@ -242,71 +266,6 @@ pub enum SchemeChoice {
     WithReplacement,
     /// K different clients
     WithoutReplacement,
-}
-
-#[derive(Args)]
-pub struct RunsArgs {
-    /// Print the list as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct ResumeArgs {
-    /// The runs to go on with
-    #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<i64>,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct ReplayArgs {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: i64,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Args)]
-pub struct ExportArgs {
-    /// The run
-    #[arg(value_name = "RUN")]
-    pub run: i64,
-    /// What to write
-    #[arg(long, value_enum)]
-    pub format: ExportFormat,
-    /// The file to write (default: standard output)
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum ExportFormat {
-    /// The curve, one line per record
-    Csv,
-    /// What `run --json` prints
-    Json,
-    /// The curve as a picture
-    Svg,
-    /// The final models as JSON, with what is needed to score raw rows
-    Theta,
-}
-
-#[derive(Args)]
-pub struct CompareArgs {
-    /// The runs
-    #[arg(required = true, num_args = 2.., value_name = "RUN")]
-    pub runs: Vec<i64>,
-    /// The figure to write
-    #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
-    pub out: PathBuf,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Args)]

@@ -204,6 +204,9 @@ fn run_prints_the_contract() {
     let expected = [
         "format",
         "name",
+        "version",
+        "seed",
+        "set",
         "repetitions",
         "clients",
         "client_names",
@@ -211,10 +214,14 @@ fn run_prints_the_contract() {
         "coordinates",
         "stable_point",
         "curve",
+        "exact",
         "final_theta",
         "seconds",
+        "spec",
     ];
     assert_eq!(keys, expected);
+    assert_eq!((&json["seed"], &json["spec"]["algorithm"]["cohort"]), (&5.into(), &2.into()));
+    assert_eq!(json["exact"], folder.json(&["exact", "spec.toml", "--json"])["curve"]);
     let curve = json["curve"].as_array().unwrap();
     let rounds: Vec<u64> = curve.iter().map(|point| point["round"].as_u64().unwrap()).collect();
     assert_eq!(rounds, [0, 10, 20, 30, 40]);

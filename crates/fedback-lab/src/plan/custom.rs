@@ -67,6 +67,7 @@ fn shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
         dim: base.dim.0 as usize,
         client_names: None,
         coordinates: None,
+        standardization: None,
         data: Vec::new(),
     })
 }

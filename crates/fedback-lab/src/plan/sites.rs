@@ -37,7 +37,7 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
         let why = format!("the list has {} entries; there are {clients} clients", rows.len());
         return Err(fail("rows", why));
     }
-    standardization(base)?;
+    let standardization = standardization(base)?;
     let total = rows.iter().map(|rows| rows.0).sum::<u64>() as f64;
     let shares = rows.iter().map(|rows| rows.0 as f64 / total).collect();
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
@@ -46,6 +46,7 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
         dim: base.coordinates().len(),
         client_names: None,
         coordinates: Some(base.coordinates()),
+        standardization,
         data: Vec::new(),
     })
 }

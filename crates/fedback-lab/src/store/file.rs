@@ -13,88 +13,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
-use super::{RunId, StoreError};
+use super::{RunId, StoreError, schema};
 
 /// `fedb`, in the header of the file.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"fedb");
 
-/// The format of the store that this version writes, and the latest it reads. Format 1 had no
-/// cohorts, format 2 neither checksums nor anything that clients keep; whoever writes to such a store
-/// brings it up to date, whoever reads it finds none.
-pub(super) const FORMAT: i32 = 3;
-
 /// How long one process waits while another writes.
 const BUSY: Duration = Duration::from_secs(30);
-
-/// Large columns come last in each table, so that listings do not read through them.
-///
-/// A row of `records` holds many records: `rounds` are the rounds as u64 and `measurements` their
-/// values as f64, `width` each. `failed` holds pairs of u64: repetition, round. A run that has not
-/// ended has no `ended`. Numbers beyond 2^63 are stored as their two's complement.
-const SCHEMA: &str = "
-CREATE TABLE run (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL,
-    started TEXT NOT NULL,
-    rounds INTEGER NOT NULL,
-    repetitions INTEGER NOT NULL,
-    ended TEXT CHECK (ended IN ('done', 'failed')),
-    failure TEXT,
-    point TEXT NOT NULL,
-    plan_hash TEXT NOT NULL,
-    stream_format INTEGER NOT NULL,
-    version TEXT NOT NULL,
-    directory TEXT NOT NULL,
-    spec TEXT NOT NULL
-) STRICT;
-CREATE TABLE checkpoint (
-    run INTEGER PRIMARY KEY REFERENCES run (id),
-    round INTEGER NOT NULL,
-    seconds REAL NOT NULL,
-    failed BLOB NOT NULL,
-    theta BLOB NOT NULL
-) STRICT;
-CREATE TABLE records (
-    run INTEGER NOT NULL REFERENCES run (id),
-    last_round INTEGER NOT NULL,
-    width INTEGER NOT NULL,
-    rounds BLOB NOT NULL,
-    measurements BLOB NOT NULL,
-    UNIQUE (run, last_round)
-) STRICT;
-";
-
-/// What format 2 added: `round` counts the rounds closed before the cohort's own, `members` are u32
-/// in ascending order and `coefficients` f64, one each.
-const COHORTS: &str = "
-CREATE TABLE cohort (
-    run INTEGER NOT NULL REFERENCES run (id),
-    round INTEGER NOT NULL,
-    repetition INTEGER NOT NULL,
-    members BLOB NOT NULL,
-    coefficients BLOB NOT NULL,
-    UNIQUE (run, round, repetition)
-) STRICT;
-";
-
-/// What format 3 added. `checksum` is the CRC-32 of a row with its keys; rows written before have
-/// none. `rows` counts the rows of records, cohorts and kept that go with a checkpoint. `theta` is the
-/// server's blocks, θ first. A row of `kept` holds what some neighbouring clients keep, as f64.
-const CHECKSUMS: &str = "
-ALTER TABLE run ADD COLUMN checksum INTEGER;
-ALTER TABLE checkpoint ADD COLUMN rows INTEGER;
-ALTER TABLE checkpoint ADD COLUMN checksum INTEGER;
-ALTER TABLE records ADD COLUMN checksum INTEGER;
-ALTER TABLE cohort ADD COLUMN checksum INTEGER;
-CREATE TABLE kept (
-    run INTEGER NOT NULL REFERENCES run (id),
-    repetition INTEGER NOT NULL,
-    first INTEGER NOT NULL,
-    checksum INTEGER NOT NULL,
-    numbers BLOB NOT NULL,
-    UNIQUE (run, repetition, first)
-) STRICT;
-";
 
 /// Where a store is.
 #[derive(Clone, Debug)]
@@ -261,10 +186,10 @@ fn exists(location: &Location) -> Result<bool, StoreError> {
 }
 
 fn supported(location: &Location, found: i32) -> Result<(), StoreError> {
-    if found <= FORMAT {
+    if found <= schema::FORMAT {
         return Ok(());
     }
-    Err(StoreError::Newer { path: location.shown(), found, supported: FORMAT })
+    Err(StoreError::Newer { path: location.shown(), found, supported: schema::FORMAT })
 }
 
 /// Whose a database is.
@@ -296,20 +221,20 @@ fn mark_as_ours(connection: &mut Connection) -> rusqlite::Result<bool> {
         return Ok(false);
     }
     creating.pragma_update(None, "application_id", APPLICATION_ID)?;
-    creating.pragma_update(None, "user_version", FORMAT)?;
-    [SCHEMA, COHORTS, CHECKSUMS].iter().try_for_each(|part| creating.execute_batch(part))?;
+    creating.pragma_update(None, "user_version", schema::FORMAT)?;
+    schema::ALL.iter().try_for_each(|part| creating.execute_batch(part))?;
     creating.commit()?;
     Ok(true)
 }
 
 /// Brings a store of an earlier format to this one.
 fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
-    if mark(connection)? == Mark::Format(FORMAT) {
+    if mark(connection)? == Mark::Format(schema::FORMAT) {
         return Ok(());
     }
     let adding = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been faster.
-    for (format, added) in [(1, COHORTS), (2, CHECKSUMS)] {
+    for (format, added) in (1..).zip(&schema::ALL[1..]) {
         if mark(&adding)? == Mark::Format(format) {
             adding.execute_batch(added)?;
             adding.pragma_update(None, "user_version", format + 1)?;

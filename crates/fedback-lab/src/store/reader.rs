@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Row, Transaction};
 use super::blob::{self, Checksum};
 use super::checkpoint::{Checkpoint, FailedRepetition, KeptBlock};
 use super::file;
-use super::run::{NewRun, Record, RunId, RunState, StoredRun};
+use super::run::{NewRun, Record, RunId, RunState, StoredRun, words};
 
 /// Why a run cannot be read.
 #[derive(Debug)]
@@ -34,6 +34,9 @@ pub(super) struct Begun {
     pub(super) run: NewRun,
     pub(super) ended: Option<String>,
     pub(super) failure: Option<String>,
+    started: String,
+    tags: Option<String>,
+    note: Option<String>,
 }
 
 /// Reads one run.
@@ -50,7 +53,7 @@ impl<'a> Reader<'a> {
 
     /// Everything of the run; `claimed` says whether a process holds it.
     pub(super) fn load(&self, claimed: bool) -> Read<StoredRun> {
-        let Begun { run, ended, failure } = self.run()?;
+        let Begun { run, ended, failure, started, tags, note } = self.run()?;
         let state = RunState::new(ended.as_deref(), claimed);
         let (records, record_rows) = self.records()?;
         let cohorts = self.cohorts()?;
@@ -66,12 +69,28 @@ impl<'a> Reader<'a> {
             }
         }
         let checkpoint = checkpoint.map(|(checkpoint, _)| checkpoint);
-        Ok(StoredRun { id: self.id, run, state, checkpoint, records, cohorts, failure })
+        Ok(StoredRun {
+            id: self.id,
+            run,
+            state,
+            checkpoint,
+            records,
+            cohorts,
+            failure,
+            started,
+            tags: words(&tags.unwrap_or_default()),
+            note: note.unwrap_or_default(),
+        })
     }
 
     /// A column that format 3 has added.
     fn added(&self, column: &'static str) -> &'static str {
-        if self.format >= 3 { column } else { "NULL" }
+        self.since(3, column)
+    }
+
+    /// A column that some format has added.
+    fn since(&self, format: i32, column: &'static str) -> &'static str {
+        if self.format >= format { column } else { "NULL" }
     }
 
     /// Refuses a row whose checksum, the last column, is another one; rows of old have none.
@@ -87,7 +106,11 @@ impl<'a> Reader<'a> {
     pub(super) fn run(&self) -> Read<Begun> {
         let sql = format!(
             "SELECT name, spec, directory, plan_hash, stream_format, version, rounds,
-                    repetitions, point, ended, failure, {} FROM run WHERE id = ?1",
+                    repetitions, point, ended, failure, started, {}, {}, {}, {}
+             FROM run WHERE id = ?1",
+            self.since(4, "facts"),
+            self.since(4, "tags"),
+            self.since(4, "note"),
             self.added("checksum")
         );
         let begun = |row: &Row<'_>| {
@@ -101,9 +124,17 @@ impl<'a> Reader<'a> {
                 rounds: row.get::<_, i64>(6)?.cast_unsigned(),
                 repetitions: row.get::<_, i64>(7)?.cast_unsigned(),
                 set: row.get(8)?,
+                facts: row.get(12)?,
             };
-            let checksum: Option<i64> = row.get(11)?;
-            Ok((Begun { run, ended: row.get(9)?, failure: row.get(10)? }, checksum))
+            let begun = Begun {
+                run,
+                ended: row.get(9)?,
+                failure: row.get(10)?,
+                started: row.get(11)?,
+                tags: row.get(13)?,
+                note: row.get(14)?,
+            };
+            Ok((begun, row.get::<_, Option<i64>>(15)?))
         };
         let found = self.reading.query_one(&sql, [self.id.0], begun).optional()?;
         let (begun, checksum) = found.ok_or(ReadError::Unknown)?;

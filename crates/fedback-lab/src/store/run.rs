@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fedback_engine::cohort::RecordedCohort;
+use serde_json::{Map, Value};
 
 use super::Checkpoint;
 use super::blob::Checksum;
@@ -38,15 +39,18 @@ pub struct NewRun {
     pub repetitions: u64,
     /// The sweep point as a JSON object, `{}` outside a sweep.
     pub set: String,
+    /// What else is known of the plan, as a JSON object; none in stores before format 4.
+    pub facts: Option<String>,
 }
 
 impl NewRun {
     /// The checksum of its row. The directory is left out: a store may be moved.
     pub(super) fn checksum(&self) -> i64 {
         let texts = [&self.name, &self.spec, &self.plan_hash, &self.version, &self.set];
+        let texts = texts.into_iter().chain(&self.facts);
         let numbers = [u64::from(self.stream_format), self.rounds, self.repetitions];
         let checksum = Checksum::default().numbers(&numbers);
-        texts.iter().fold(checksum, |sum, text| sum.bytes(text.as_bytes())).finish()
+        texts.fold(checksum, |sum, text| sum.bytes(text.as_bytes())).finish()
     }
 }
 
@@ -120,8 +124,23 @@ pub struct RunSummary {
     pub started: String,
     /// Seconds of work up to the last checkpoint.
     pub seconds: f64,
-    /// The sweep point as a JSON object, `{}` outside a sweep.
-    pub set: String,
+    /// What `--set` and a sweep set, as JSON.
+    pub set: Map<String, Value>,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its note.
+    pub note: String,
+}
+
+/// The fields of several JSON objects; what is none has no fields.
+pub(super) fn merged(objects: [Option<String>; 2]) -> Map<String, Value> {
+    let fields = |text: String| serde_json::from_str::<Map<_, _>>(&text).unwrap_or_default();
+    objects.into_iter().flatten().flat_map(fields).collect()
+}
+
+/// The words of a text.
+pub(super) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The measurements of one round, of all repetitions.
@@ -151,4 +170,10 @@ pub struct StoredRun {
     pub cohorts: Vec<RecordedCohort>,
     /// Why the run failed, if it did.
     pub failure: Option<String>,
+    /// When the run began: UTC, ISO 8601, to the second.
+    pub started: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Its note.
+    pub note: String,
 }

@@ -3,6 +3,7 @@
 mod claiming;
 mod crash;
 mod damage;
+mod managing;
 mod opening;
 mod writing;
 
@@ -56,6 +57,7 @@ fn new_run() -> NewRun {
         rounds: 40,
         repetitions: 2,
         set: r#"{"algorithm.local_steps":5}"#.into(),
+        facts: Some(r#"{"clients":3}"#.into()),
     }
 }
 

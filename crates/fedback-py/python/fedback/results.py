@@ -103,6 +103,9 @@ class Curve:
             columns[f"{name}_sd"] = self.sd(name)
         return columns
 
+    def _named(self) -> dict[str, Any]:
+        return {}
+
     def to_pandas(self):
         """A pandas frame with a row for every record: round, step, means and deviations."""
         import pandas
@@ -178,6 +181,9 @@ class Run(Curve):
         values = numbers(self._native.values(self._column(measurement)))
         return values.reshape(-1, self.repetitions)
 
+    def _named(self) -> dict[str, Any]:
+        return {} if self.id is None else {"run": self.id, "name": self.name}
+
     def standard_error(self, measurement: str) -> np.ndarray:
         """The standard error of the mean at every record."""
         return self.sd(measurement) / np.sqrt(self.repetitions)
@@ -195,10 +201,11 @@ class Sweep(list):
     """The runs, curves or answers of a sweep, in the order of its points."""
 
     def to_pandas(self):
-        """One frame: the records of every run, with a column for every key that was swept."""
+        """One frame: the records of every run, with a column for every key that was swept; where the
+        runs are recorded, ``run`` and ``name`` say which."""
         import pandas
 
-        frames = [one.to_pandas().assign(**one.set) for one in self]
+        frames = [one.to_pandas().assign(**{**one._named(), **one.set}) for one in self]
         return pandas.concat(frames, ignore_index=True)
 
     def plot(self, measurement: str | None = None, *, ax=None):

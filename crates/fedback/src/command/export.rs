@@ -1,22 +1,26 @@
 //! `fedback export RUN --format …`.
 
-use fedback::core::base::Base;
+use fedback::lab::bundle;
 use fedback::lab::chart::{self, Pair};
 use fedback::lab::error::Error;
-use fedback::lab::experiment::{Reopened, reopen};
 use fedback::lab::outcome::Outcome;
+use fedback::lab::recorded::RecordedRun;
 use fedback::lab::store::RunId;
 use serde_json::{Value, json};
 
-use super::{Context, label};
+use super::{Context, label_of};
 use crate::args::{ExportArgs, ExportFormat};
 use crate::output;
 
 pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
-    let run = reopen(&store, RunId(args.run))?;
+    let run = RecordedRun::read(&store, RunId(args.run))?;
     let outcome = run.outcome();
     let text = match args.format {
+        ExportFormat::Bundle => {
+            let needed = || Error::input("--out", "is missing; a bundle is written to a file");
+            return bundle::write(&run, args.out.as_deref().ok_or_else(needed)?);
+        }
         ExportFormat::Csv => outcome.to_csv(),
         ExportFormat::Json => format!("{}\n", outcome.to_json()),
         ExportFormat::Svg => svg(&run, &outcome)?,
@@ -28,12 +32,15 @@ pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
     }
 }
 
-fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
+fn svg(run: &RecordedRun, outcome: &Outcome) -> Result<String, Error> {
     let measurement = chart::main_measurement(&[outcome]).ok_or_else(|| {
         Error::input(format!("run {}", run.stored.id), "nothing was measured that could be drawn")
     })?;
-    let exact = run.exact();
-    let pair = Pair { label: label(&run.plan), run: Some(outcome), exact: exact.as_ref() };
+    let pair = Pair {
+        label: label_of(&run.spec.name, &run.set),
+        run: Some(outcome),
+        exact: outcome.exact.as_deref(),
+    };
     let subtitle = format!(
         "{} clients, {} repetitions; band: two standard errors of the mean",
         outcome.clients, outcome.repetitions
@@ -42,7 +49,7 @@ fn svg(run: &Reopened, outcome: &Outcome) -> Result<String, Error> {
 }
 
 /// The final models, and what is needed to score raw rows with their average.
-fn theta(run: &Reopened, outcome: &Outcome) -> Value {
+fn theta(run: &RecordedRun, outcome: &Outcome) -> Value {
     let thetas: Vec<&Vec<f64>> = outcome.final_theta.iter().flatten().collect();
     let finite: Vec<&Vec<f64>> = thetas
         .iter()
@@ -53,13 +60,10 @@ fn theta(run: &Reopened, outcome: &Outcome) -> Value {
     let average: Vec<f64> = (0..outcome.dim)
         .map(|j| finite.iter().map(|theta| theta[j]).sum::<f64>() / finite.len() as f64)
         .collect();
-    let table = match run.plan.base() {
-        Some(Base::Table(table)) => Some(table),
-        _ => None,
-    };
-    let constants = table.and_then(|table| table.standardization.as_ref());
-    let raw = constants.zip(table).map(|(constants, table)| {
-        let (coefficients, constant) = constants.to_raw_units(&average, table.intercept);
+    let constants = run.facts.standardization();
+    let raw = constants.as_ref().map(|constants| {
+        let intercept = run.spec.problem.base.has_intercept();
+        let (coefficients, constant) = constants.to_raw_units(&average, intercept);
         json!({ "coefficients": coefficients, "constant": constant })
     });
     json!({

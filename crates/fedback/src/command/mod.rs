@@ -7,14 +7,18 @@ pub mod data;
 pub mod exact;
 pub mod export;
 pub mod fit;
+pub mod import;
 pub mod new;
+pub mod note;
 pub mod plan;
 pub mod replay;
 pub mod reproduce;
 pub mod resume;
+pub mod rm;
 pub mod run;
 pub mod runs;
 pub mod schema;
+pub mod show;
 pub mod solve;
 mod summary;
 

@@ -2,7 +2,9 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
+use fedback::lab::exact;
 use fedback::lab::experiment::{Replayed, reopen, replay};
+use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
 use serde_json::Value;
 
@@ -22,6 +24,8 @@ pub fn run(context: &Context, args: ReplayArgs) -> Result<(), Error> {
     if outcome.ending == Ending::Interrupted {
         return Err(Error::Interrupted("interrupted; a replay records nothing".into()));
     }
+    let exact = exact::exact(plan).ok().map(Box::new);
+    let outcome = Outcome { exact, ..outcome };
     let word = if same { "the same" } else { "NOT the same" };
     match args.json {
         true => {
@@ -34,7 +38,7 @@ pub fn run(context: &Context, args: ReplayArgs) -> Result<(), Error> {
         }
         false => {
             let note = format!("run {id} again: {word}, to the bit");
-            output::print(&summary::noted(&[reopened.exact()], &[outcome], &note))?;
+            output::print(&summary::noted(&[outcome], &note))?;
         }
     }
     match same {

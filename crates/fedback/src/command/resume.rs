@@ -2,8 +2,9 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
-use fedback::lab::experiment::{Reopened, reopen};
+use fedback::lab::experiment::Reopened;
 use fedback::lab::outcome::{self, Outcome};
+use fedback::lab::recorded::RecordedRun;
 use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
 
@@ -14,11 +15,11 @@ use crate::output;
 pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
     let ids: Vec<RunId> = args.runs.iter().copied().map(RunId).collect();
-    let reopened: Vec<Reopened> =
-        ids.iter().map(|&id| reopen(&store, id)).collect::<Result<_, _>>()?;
+    // All are found fit to go on before the first one does.
+    let found: Vec<Found> = ids.iter().map(|&id| find(&store, id)).collect::<Result<_, _>>()?;
     let mut outcomes = Vec::new();
-    for (&id, reopened) in ids.iter().zip(&reopened) {
-        let outcome = go_on(context, &store, id, reopened)?;
+    for (&id, found) in ids.iter().zip(&found) {
+        let outcome = go_on(context, &store, id, found)?;
         if outcome.ending == Ending::Interrupted {
             let left = &ids[outcomes.len()..];
             let command = context.resume_command(left);
@@ -28,26 +29,34 @@ pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     }
     match args.json {
         true => output::print_json(&outcome::to_json(&outcomes, outcomes.len() > 1))?,
-        false => {
-            let exact: Vec<_> = reopened.iter().map(Reopened::exact).collect();
-            output::print(&summary::text(&exact, &outcomes, &ids))?;
-        }
+        false => output::print(&summary::text(&outcomes, &ids))?,
     }
     run::failure(&outcomes)
 }
 
-/// A run that has ended is shown as it ended; any other goes on from its last checkpoint.
-fn go_on(
-    context: &Context,
-    store: &Store,
-    id: RunId,
-    reopened: &Reopened,
-) -> Result<Outcome, Error> {
-    let round = reopened.round();
-    if reopened.has_ended() {
-        return Ok(Outcome { resumed_from: Some(round), ..reopened.outcome() });
+/// A recorded run that may have something left to do.
+enum Found {
+    Ended(Box<RecordedRun>),
+    Open(Box<Reopened>),
+}
+
+/// What has ended needs neither its plan nor its data.
+fn find(store: &Store, id: RunId) -> Result<Found, Error> {
+    let run = RecordedRun::read(store, id)?;
+    match run.has_ended() {
+        true => Ok(Found::Ended(Box::new(run))),
+        false => Reopened::new(run).map(|run| Found::Open(Box::new(run))),
     }
-    let resume: Option<Resume> = reopened.resume();
-    let outcome = run::run_one(context, reopened.whole()?, Some((store, id)), resume)?;
+}
+
+/// A run that has ended is shown as it ended; any other goes on from its last checkpoint.
+fn go_on(context: &Context, store: &Store, id: RunId, found: &Found) -> Result<Outcome, Error> {
+    let (round, outcome) = match found {
+        Found::Ended(run) => (run.round(), run.outcome()),
+        Found::Open(run) => {
+            let resume: Option<Resume> = run.resume();
+            (run.round(), run::run_one(context, run.whole()?, Some((store, id)), resume)?)
+        }
+    };
     Ok(Outcome { resumed_from: Some(round), ..outcome })
 }

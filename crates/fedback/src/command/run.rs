@@ -8,25 +8,24 @@ use fedback::lab::outcome::{self, Outcome};
 use fedback::lab::plan::Plan;
 use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
-use fedback::lab::words;
-use fedback::theory::stable::stable_points;
+use fedback::lab::warning::warnings;
 
 use super::{Context, label, summary};
-use crate::args::SpecArgs;
+use crate::args::RunArgs;
 use crate::output;
 use crate::progress::Progress;
 
-pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
-    let experiment = super::experiment(&args)?;
+pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
+    let experiment = super::experiment(&args.spec)?;
     // Said before a store is made.
     experiment
         .plans
         .iter()
         .try_for_each(|plan| plan.check_arrivals())
-        .map_err(super::in_spec(&args))?;
+        .map_err(super::in_spec(&args.spec))?;
     let store = context.writable_store()?;
-    let finished = run_all(context, &experiment, store.as_ref())?;
-    finished.report(context, &experiment, args.json)
+    let finished = run_all(context, &experiment, store.as_ref(), &args)?;
+    finished.report(context, &experiment, args.spec.json)
 }
 
 /// What came of an experiment.
@@ -41,18 +40,21 @@ pub fn run_all(
     context: &Context,
     experiment: &Experiment,
     store: Option<&Store>,
+    args: &RunArgs,
 ) -> Result<Finished, Error> {
-    for plan in experiment.plans.iter().take(1) {
-        warn_without_stable_point(context, plan);
+    let mut ids = Vec::new();
+    for (place, plan) in experiment.plans.iter().enumerate() {
+        let warnings = warnings(plan);
+        // What is said of the first point goes for most of the others.
+        warnings.iter().filter(|_| place == 0).for_each(|warning| context.warn(warning));
+        if let Some(store) = store {
+            let id = experiment::begin(store, plan, warnings)?;
+            if !(args.tags.is_empty() && args.note.is_empty()) {
+                store.annotate(id, &args.tags, &args.note)?;
+            }
+            ids.push(id);
+        }
     }
-    let ids = match store {
-        Some(store) => experiment
-            .plans
-            .iter()
-            .map(|plan| experiment::begin(store, plan))
-            .collect::<Result<Vec<_>, _>>()?,
-        None => Vec::new(),
-    };
     let mut outcomes = Vec::new();
     for (place, plan) in experiment.plans.iter().enumerate() {
         let outcome = run_one(context, plan, store.zip(ids.get(place).copied()), None)?;
@@ -73,33 +75,14 @@ pub fn run_one(
     resume: Option<Resume>,
 ) -> Result<Outcome, Error> {
     let mut progress = Progress::new(&label(plan), context.quiet);
-    context.saving(|| match record {
+    let outcome = context.saving(|| match record {
         Some((store, id)) => {
             experiment::run_recorded(plan, store, id, resume, &mut progress, &context.stop)
         }
         None => experiment::run_unrecorded(plan, &mut progress, &context.stop),
-    })
-}
-
-fn warn_without_stable_point(context: &Context, plan: &Plan) {
-    if context.quiet || !plan.spec.measure.distance {
-        return;
-    }
-    match &plan.stable_point {
-        None => {
-            let report = stable_points(&plan.federation, &plan.start);
-            let why = words::stable(&report);
-            let why = why.unwrap_or_else(|| "no stable point was found".into());
-            context.warn(&format!("{why}; the distance to it is not recorded"));
-        }
-        Some(_) if plan.federation.is_affine() => {
-            let report = stable_points(&plan.federation, &plan.start);
-            if report.stability() == fedback::theory::stable::Stability::Repelling {
-                context.warn(&words::stable(&report).unwrap_or_default());
-            }
-        }
-        Some(_) => {}
-    }
+    })?;
+    let exact = if outcome.ending == Ending::Interrupted { None } else { exact::exact(plan).ok() };
+    Ok(Outcome { exact: exact.map(Box::new), ..outcome })
 }
 
 impl Finished {
@@ -117,11 +100,7 @@ impl Finished {
         }
         match json {
             true => output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?,
-            false => {
-                let plans = experiment.plans.iter().take(self.outcomes.len());
-                let exact: Vec<_> = plans.map(|plan| exact::exact(plan).ok()).collect();
-                output::print(&summary::text(&exact, &self.outcomes, &self.ids))?;
-            }
+            false => output::print(&summary::text(&self.outcomes, &self.ids))?,
         }
         failure(&self.outcomes)
     }

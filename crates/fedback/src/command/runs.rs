@@ -27,10 +27,6 @@ pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
     output::print(&table(&header, &rows))
 }
 
-fn set(run: &RunSummary) -> serde_json::Map<String, Value> {
-    serde_json::from_str(&run.set).unwrap_or_default()
-}
-
 fn to_json(run: &RunSummary) -> Value {
     json!({
         "id": run.id.0,
@@ -39,18 +35,21 @@ fn to_json(run: &RunSummary) -> Value {
         "round": run.round,
         "rounds": run.rounds,
         "repetitions": run.repetitions,
-        "set": set(run),
+        "set": run.set,
+        "tags": run.tags,
+        "note": run.note,
         "started": run.started,
         "seconds": run.seconds,
     })
 }
 
 fn row(run: &RunSummary) -> Vec<String> {
-    let set = set(run);
-    let name = match set.is_empty() {
+    let name = match run.set.is_empty() {
         true => run.name.clone(),
-        false => format!("{} ({})", run.name, label_of(&run.name, &set)),
+        false => format!("{} ({})", run.name, label_of(&run.name, &run.set)),
     };
+    let tags = run.tags.iter().map(|tag| format!(" #{tag}")).collect::<String>();
+    let name = format!("{name}{tags}");
     vec![
         run.id.to_string(),
         name,

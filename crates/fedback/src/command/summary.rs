@@ -17,23 +17,23 @@ use crate::table::table;
 const ROWS: usize = 11;
 
 /// A readable report of finished runs.
-pub fn text(exact: &[Option<Outcome>], outcomes: &[Outcome], ids: &[RunId]) -> String {
+pub fn text(outcomes: &[Outcome], ids: &[RunId]) -> String {
     let recorded = match ids {
         [] => "not recorded".into(),
         [id] => format!("recorded as run {id}"),
         [first, .., last] => format!("recorded as runs {first} to {last}"),
     };
-    noted(exact, outcomes, &recorded)
+    noted(outcomes, &recorded)
 }
 
 /// The same, with a note on what became of them.
-pub fn noted(exact: &[Option<Outcome>], outcomes: &[Outcome], note: &str) -> String {
-    let mut text = match (outcomes, exact) {
-        ([only], [exact]) => single(only, exact.as_ref()),
-        _ => several(outcomes, exact),
+pub fn noted(outcomes: &[Outcome], note: &str) -> String {
+    let mut text = match outcomes {
+        [only] => single(only),
+        _ => several(outcomes),
     };
     if std::io::stdout().is_terminal() {
-        text.push_str(&terminal_chart(outcomes, exact));
+        text.push_str(&terminal_chart(outcomes));
     }
     let spent: f64 = outcomes.iter().map(|outcome| outcome.seconds).sum();
     text.push_str(&format!("  {} s, {note}\n", seconds(spent)));
@@ -69,7 +69,8 @@ fn header(column: Measurement, spread: bool, exact: bool) -> Vec<String> {
     header
 }
 
-fn single(outcome: &Outcome, exact: Option<&Outcome>) -> String {
+fn single(outcome: &Outcome) -> String {
+    let exact = outcome.exact.as_deref();
     let spread = outcome.repetitions > 1;
     let points = &outcome.curve.points;
     let columns = columns(outcome);
@@ -97,24 +98,24 @@ fn single(outcome: &Outcome, exact: Option<&Outcome>) -> String {
     text
 }
 
-fn several(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
+fn several(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let columns = columns(first);
     let mut head = vec!["".to_string(), "step".to_string()];
-    let known = |column| exact.iter().flatten().any(|e| !e.curve.column(column).is_empty());
+    let exact = || outcomes.iter().filter_map(|outcome| outcome.exact.as_deref());
+    let known = |column| exact().any(|exact| !exact.curve.column(column).is_empty());
     for &column in &columns {
         head.extend(header(column, true, known(column)));
     }
     let last = |outcome: &Outcome, column| outcome.curve.column(column).last().map(|(_, s)| *s);
     let rows: Vec<Vec<String>> = outcomes
         .iter()
-        .zip(exact)
-        .map(|(outcome, exact)| {
+        .map(|outcome| {
             let step = outcome.curve.points.last().map_or(0, |point| point.step);
             let mut row = vec![label_of(&outcome.name, &outcome.set), step.to_string()];
             for &column in &columns {
                 let missing = Statistic { mean: f64::NAN, sd: None };
-                let exact = exact.as_ref().and_then(|exact| last(exact, column));
+                let exact = outcome.exact.as_deref().and_then(|exact| last(exact, column));
                 let exact = known(column).then_some(exact);
                 row.extend(cells(last(outcome, column).unwrap_or(missing), exact, true));
             }
@@ -132,7 +133,7 @@ fn sample(count: usize, most: usize) -> Vec<usize> {
     (0..most).map(|k| k * (count - 1) / (most - 1)).collect()
 }
 
-fn terminal_chart(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
+fn terminal_chart(outcomes: &[Outcome]) -> String {
     let runs: Vec<&Outcome> = outcomes.iter().collect();
     let Some(measurement) = chart::main_measurement(&runs) else { return String::new() };
     // A curve more than a few cannot be told apart in characters.
@@ -141,7 +142,7 @@ fn terminal_chart(outcomes: &[Outcome], exact: &[Option<Outcome>]) -> String {
         .map(|k| Pair {
             label: label_of(&outcomes[k].name, &outcomes[k].set),
             run: Some(&outcomes[k]),
-            exact: if outcomes.len() == 1 { exact[k].as_ref() } else { None },
+            exact: outcomes[k].exact.as_deref().filter(|_| outcomes.len() == 1),
         })
         .collect();
     let figure = chart::chart("", "", measurement, &pairs);

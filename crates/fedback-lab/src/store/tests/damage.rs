@@ -46,6 +46,8 @@ fn a_changed_row_is_named() {
         ("UPDATE run SET rounds = rounds + 1", "description"),
         ("UPDATE run SET spec = spec || ' '", "description"),
         ("UPDATE run SET point = '{}'", "description"),
+        ("UPDATE run SET facts = '{}'", "description"),
+        ("UPDATE run SET facts = NULL", "description"),
         ("UPDATE checkpoint SET round = round + 1", "checkpoint"),
         ("UPDATE checkpoint SET seconds = 0.25", "checkpoint"),
         ("UPDATE checkpoint SET failed = zeroblob(16)", "checkpoint"),

@@ -113,10 +113,10 @@ fn a_newer_store_is_refused_with_the_fix() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.store()).unwrap();
-    connection.pragma_update(None, "user_version", 4).unwrap();
+    connection.pragma_update(None, "user_version", 5).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(error, StoreError::Newer { found: 4, supported: 3, .. }));
+    assert!(matches!(error, StoreError::Newer { found: 5, supported: 4, .. }));
     assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
@@ -179,22 +179,25 @@ fn listing_does_not_wait_for_another_process_that_writes() {
     assert_eq!(other.runs().unwrap()[0].name, "paper-gaussian");
 }
 
-/// A store of format 1 or 2 is read as it is and brought up to date by the first who writes.
+/// A store of an earlier format is read as it is and brought up to date by the first who writes.
 #[test]
 fn an_old_store_is_brought_up_to_date() {
+    let without_facts = "ALTER TABLE run DROP COLUMN facts; ALTER TABLE run DROP COLUMN note;
+        ALTER TABLE run DROP COLUMN tags; PRAGMA user_version = 3;";
     let without_checksums = "DROP TABLE kept; ALTER TABLE run DROP COLUMN checksum;
         ALTER TABLE checkpoint DROP COLUMN rows; ALTER TABLE checkpoint DROP COLUMN checksum;
         ALTER TABLE records DROP COLUMN checksum; ALTER TABLE cohort DROP COLUMN checksum;
         PRAGMA user_version = 2;";
     let without_cohorts = "DROP TABLE cohort; PRAGMA user_version = 1;";
-    old_store(without_checksums, 2);
-    old_store(&format!("{without_checksums} {without_cohorts}"), 1);
+    old_store(without_facts, 3);
+    old_store(&format!("{without_facts} {without_checksums}"), 2);
+    old_store(&format!("{without_facts} {without_checksums} {without_cohorts}"), 1);
 }
 
 fn old_store(undo: &str, old: i32) {
     let place = Place::new();
     let store = place.open();
-    let id = store.begin(&new_run()).unwrap();
+    let id = store.begin(&NewRun { facts: None, ..new_run() }).unwrap();
     store.connection.execute_batch(undo).unwrap();
     drop(store);
     let format = |store: &Store| -> i32 {
@@ -203,7 +206,7 @@ fn old_store(undo: &str, old: i32) {
     let store = Store::open_existing(&place.store()).unwrap().unwrap();
     assert_eq!((store.load(id).unwrap().cohorts, format(&store)), (vec![], old));
     let mut writer = store.writer(id).unwrap();
-    assert_eq!(format(&store), 3);
+    assert_eq!(format(&store), schema::FORMAT);
     let cohort = RecordedCohort {
         round: Round(0),
         repetition: 0,

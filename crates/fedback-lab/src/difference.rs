@@ -1,0 +1,129 @@
+//! What tells runs apart: the keys in which their specs differ, and names made of them.
+
+use serde_json::{Map, Value, json};
+
+use crate::recorded::RecordedRun;
+
+/// A dotted key whose value is not the same in all of several objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The key.
+    pub key: String,
+    /// Its value in each of them; none where an object does not have it.
+    pub values: Vec<Option<Value>>,
+}
+
+/// The differences of objects, in the order of their keys.
+pub fn differences(objects: &[Value]) -> Vec<Difference> {
+    let flat: Vec<Map<String, Value>> = objects
+        .iter()
+        .map(|object| {
+            let mut leaves = Map::new();
+            flatten("", object, &mut leaves);
+            leaves
+        })
+        .collect();
+    let mut keys: Vec<&String> = Vec::new();
+    for key in flat.iter().flat_map(Map::keys) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let difference = |key: &String| Difference {
+        key: key.clone(),
+        values: flat.iter().map(|leaves| leaves.get(key).cloned()).collect(),
+    };
+    let differs = |one: &Difference| one.values.windows(2).any(|pair| pair[0] != pair[1]);
+    keys.into_iter().map(difference).filter(differs).collect()
+}
+
+/// Takes in every value below `value` by its dotted key; lists stay whole.
+fn flatten(key: &str, value: &Value, leaves: &mut Map<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                flatten(&key, value, leaves);
+            }
+        }
+        leaf => {
+            leaves.insert(key.into(), leaf.clone());
+        }
+    }
+}
+
+/// Differing parameters in a name, at most.
+const MOST_PARTS: usize = 3;
+
+/// Short names for runs, all different: the spec's name where that tells them apart, else with
+/// tags, else with the parameters that differ, those that were set or swept before others.
+pub fn labels(runs: &[&RecordedRun]) -> Vec<String> {
+    let specs: Vec<Value> = runs.iter().map(|run| json!(run.spec)).collect();
+    let mut found = differences(&specs);
+    let named = found.iter().position(|one| one.key == "name").map(|place| found.remove(place));
+    let tags: Vec<Value> =
+        runs.iter().map(|run| json!({ "": run.stored.tags.join(" ") })).collect();
+    let keys = |run: &&RecordedRun| -> Vec<String> {
+        run.set.keys().chain(run.facts.assigned.keys()).cloned().collect()
+    };
+    let keys: Vec<String> = runs.iter().flat_map(keys).collect();
+    let place = |one: &Difference| {
+        let covers = |key: &String| one.key == *key || one.key.starts_with(&format!("{key}."));
+        keys.iter().position(covers)
+    };
+    let (mut set, others): (Vec<_>, _) = found.into_iter().partition(|one| place(one).is_some());
+    set.sort_by_key(place);
+    let mut labels: Vec<Vec<String>> = vec![Vec::new(); runs.len()];
+    for group in [named.into_iter().collect(), differences(&tags), set, others] {
+        if are_distinct(&labels) {
+            break;
+        }
+        for difference in group.iter().take(MOST_PARTS) {
+            for (label, value) in labels.iter_mut().zip(&difference.values) {
+                label.extend(value.as_ref().and_then(|value| part(&difference.key, value)));
+            }
+        }
+    }
+    let distinct = are_distinct(&labels);
+    let label = |(parts, run): (Vec<String>, &&RecordedRun)| match (parts.join(", "), distinct) {
+        (text, _) if text.is_empty() => format!("{} (run {})", run.spec.name, run.stored.id),
+        (text, true) => text,
+        (text, false) => format!("{text} (run {})", run.stored.id),
+    };
+    labels.into_iter().zip(runs).map(label).collect()
+}
+
+fn are_distinct(labels: &[Vec<String>]) -> bool {
+    let mut sorted: Vec<&Vec<String>> = labels.iter().collect();
+    sorted.sort();
+    sorted.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+/// A parameter in a name: schemes, kinds and names speak for themselves.
+fn part(key: &str, value: &Value) -> Option<String> {
+    let short = key.rsplit('.').next().unwrap_or(key);
+    match value {
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) if matches!(short, "" | "name" | "scheme" | "kind") => {
+            Some(text.clone())
+        }
+        Value::String(text) => Some(format!("{short} {text}")),
+        other => Some(format!("{short} {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_found_by_dotted_key() {
+        let one = json!({ "rounds": 10, "algorithm": { "scheme": "full", "start": [0.0, 1.0] } });
+        let two = json!({ "rounds": 10, "algorithm": { "scheme": "x", "cohort": 2, "start": [] } });
+        let found = differences(&[one.clone(), two]);
+        let keys: Vec<&str> = found.iter().map(|one| one.key.as_str()).collect();
+        assert_eq!(keys, ["algorithm.scheme", "algorithm.start", "algorithm.cohort"]);
+        assert_eq!(found[2].values, [None, Some(json!(2))]);
+        assert!(differences(&[one.clone(), one]).is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+//! A run as CSV: its curve, one line a record, with what tells it from others in every line.
+
+use serde_json::Value;
+
+use super::Outcome;
+use crate::measure::Measurement;
+
+/// What every line says of the run.
+const ABOUT: [&str; 3] = ["name", "seed", "version"];
+
+impl Outcome {
+    /// The curve as CSV: round and step, every measurement with what is exact beside it, then name,
+    /// seed, version and what was set, so that files can be stacked.
+    pub fn to_csv(&self) -> String {
+        let (mut header, exact) =
+            (vec!["round".to_string(), "step".to_string()], self.exact_values());
+        for (column, exact) in self.curve.columns.iter().zip(&exact) {
+            let name = match column {
+                Measurement::ClientRisk(client) => {
+                    let names = self.client_names.as_ref();
+                    let client = names.map_or(client.to_string(), |names| names[*client].clone());
+                    format!("client_risk {client}")
+                }
+                other => other.name().to_string(),
+            };
+            let what = ["mean", "sd"].into_iter().chain(exact.as_ref().map(|_| "exact"));
+            header.extend(what.map(|what| quoted(&format!("{name}_{what}"))));
+        }
+        let mut set = self.all_set();
+        ABOUT.iter().for_each(|known| drop(set.shift_remove(*known)));
+        header.extend(ABOUT.map(String::from));
+        header.extend(set.keys().map(|key| quoted(key)));
+        let about = [self.name.clone(), self.spec.seed.0.to_string(), self.version.clone()];
+        let about = about.into_iter().chain(set.values().map(text));
+        let about: Vec<String> = about.map(|cell| quoted(&cell)).collect();
+        let mut text = header.join(",") + "\n";
+        for (place, point) in self.curve.points.iter().enumerate() {
+            let mut line = vec![point.round.to_string(), point.step.to_string()];
+            for (statistic, exact) in point.values.iter().zip(&exact) {
+                line.extend([Some(statistic.mean), statistic.sd].map(number));
+                line.extend(exact.as_ref().map(|exact| number(exact.get(place).copied())));
+            }
+            line.extend(about.iter().cloned());
+            text.push_str(&(line.join(",") + "\n"));
+        }
+        text
+    }
+
+    /// The exact values of every column, none where there are none.
+    fn exact_values(&self) -> Vec<Option<Vec<f64>>> {
+        let exact = |column: &Measurement| {
+            let exact = self.exact.as_ref()?.curve.column(*column);
+            (!exact.is_empty()).then(|| exact.iter().map(|(_, one)| one.mean).collect())
+        };
+        self.curve.columns.iter().map(exact).collect()
+    }
+}
+
+/// A number, empty where there is none.
+fn number(value: Option<f64>) -> String {
+    value.filter(|value| value.is_finite()).map_or(String::new(), |value| format!("{value:?}"))
+}
+
+/// A value as a cell.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.into(),
+    }
+}

@@ -1,0 +1,149 @@
+//! A recorded run, read: what it was and all that it left. Needs neither its data nor the version
+//! that wrote it; only [`RecordedRun::plan`], for a run that is to go on, does.
+
+use std::path::Path;
+
+use fedback_core::stream::STREAM_FORMAT;
+use fedback_engine::ARITHMETIC_FORMAT;
+use serde_json::{Map, Value};
+use toml::Table;
+
+use crate::error::Error;
+use crate::event::Ending;
+use crate::facts::Facts;
+use crate::measure::Measurement;
+use crate::outcome::{Curve, Outcome};
+use crate::plan::Built;
+use crate::spec::{Loss, Point, Spec};
+use crate::store::{RunId, RunState, Store, StoredRun};
+
+/// A run as a store has it.
+#[derive(Debug)]
+pub struct RecordedRun {
+    /// What the store has of it.
+    pub stored: StoredRun,
+    /// Its spec, with every default written out.
+    pub spec: Spec,
+    /// What was set to get there, as JSON.
+    pub set: Map<String, Value>,
+    /// What else its plan had found out.
+    pub facts: Facts,
+}
+
+impl RecordedRun {
+    /// Reads run `id`.
+    pub fn read(store: &Store, id: RunId) -> Result<Self, Error> {
+        let stored = store.load(id)?;
+        let origin = format!("run {id}");
+        let spec = Spec::from_canonical(&stored.run.spec)
+            .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
+        let set = serde_json::from_str(&stored.run.set).unwrap_or_default();
+        let facts = match &stored.run.facts {
+            Some(text) => serde_json::from_str(text)
+                .map_err(|error| Error::input(&origin, format!("its stored facts: {error}")))?,
+            None => Facts::default(),
+        };
+        let mut run = RecordedRun { stored, spec, set, facts };
+        if run.stored.run.facts.is_none() {
+            // Stores before format 4 do not have them: the plan must tell again.
+            run.facts = Facts::of(&*run.plan()?);
+        }
+        Ok(run)
+    }
+
+    /// Builds its plan again. Refused where data or arithmetic are not the run's, since the bits
+    /// would not be the same.
+    pub fn plan(&self) -> Result<Built, Error> {
+        let (run, origin) = (&self.stored.run, format!("run {}", self.stored.id));
+        let arithmetic = self.facts.arithmetic_format;
+        if (run.stream_format, arithmetic) != (STREAM_FORMAT, ARITHMETIC_FORMAT) {
+            let why = format!(
+                "it was started by fedback {} (stream format {}, arithmetic format {arithmetic}); \
+                 this is {} ({STREAM_FORMAT}, {ARITHMETIC_FORMAT}), which would come to other \
+                 numbers: use that version",
+                run.version,
+                run.stream_format,
+                env!("CARGO_PKG_VERSION"),
+            );
+            return Err(Error::input(origin, why));
+        }
+        let point = Point { set: Table::new(), assigned: Table::new(), spec: self.spec.clone() };
+        let mut plan = Built::new(point, Path::new(&run.directory), &origin)?;
+        let same = match run.facts {
+            Some(_) => plan.data() == self.facts.data,
+            None => plan.hash_of_version(&run.version) == run.plan_hash,
+        };
+        if !same {
+            let why = "its data file has changed since it was started: put the old file back";
+            return Err(Error::input(origin, why));
+        }
+        plan.set = self.set.clone();
+        plan.assigned = self.facts.assigned.clone();
+        Ok(plan)
+    }
+
+    /// Rounds closed at its last checkpoint.
+    pub fn round(&self) -> u64 {
+        self.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round)
+    }
+
+    /// Seconds of work up to the last checkpoint.
+    pub fn seconds(&self) -> f64 {
+        self.stored.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.seconds)
+    }
+
+    /// Whether nothing is left of it to run.
+    pub fn has_ended(&self) -> bool {
+        match self.stored.state {
+            RunState::Done => true,
+            RunState::Failed => self.round() == self.spec.rounds.0,
+            RunState::Running | RunState::Interrupted => false,
+        }
+    }
+
+    /// What the run left so far, and exact expectations where there are any.
+    pub fn outcome(&self) -> Outcome {
+        let (spec, facts) = (&self.spec, self.facts.clone());
+        let known = facts.stable_point.is_some();
+        let columns = Measurement::asked(&spec.measure, known, facts.clients);
+        let mut curve = Curve::new(spec, &columns);
+        for record in &self.stored.records {
+            curve.add(record.round, &record.values);
+        }
+        let failed = self.stored.checkpoint.iter().flat_map(|checkpoint| &checkpoint.failed);
+        Outcome {
+            final_theta: Some(self.models()),
+            failed: failed.map(|failed| (failed.repetition, failed.round)).collect(),
+            ending: match self.stored.state {
+                RunState::Done => Ending::Done,
+                RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
+                RunState::Running | RunState::Interrupted => Ending::Interrupted,
+            },
+            seconds: self.seconds(),
+            version: self.stored.run.version.clone(),
+            exact: self.exact().map(Box::new),
+            ..Outcome::new(spec, self.set.clone(), facts, curve)
+        }
+    }
+
+    /// θ of every repetition at the last checkpoint, the start before the first.
+    fn models(&self) -> Vec<Vec<f64>> {
+        let (dim, repetitions) = (self.facts.dim, self.spec.repetitions.0 as usize);
+        let Some(checkpoint) = &self.stored.checkpoint else {
+            return vec![self.facts.start.clone(); repetitions];
+        };
+        // A server's block begins with θ.
+        let block = (checkpoint.server.len() / repetitions).max(1);
+        let blocks = checkpoint.server.chunks(block);
+        blocks.map(|block| block[..dim.min(block.len())].to_vec()).collect()
+    }
+
+    /// Exact expectations, where mathematics allows and the plan can still be built.
+    fn exact(&self) -> Option<Outcome> {
+        if self.spec.problem.loss != Loss::Mean {
+            return None;
+        }
+        let plan = self.plan().ok()?;
+        crate::exact::exact(plan.whole()?).ok()
+    }
+}

@@ -1,0 +1,78 @@
+//! What people do with recorded runs: label them, remove them, take them elsewhere.
+
+use std::fs;
+
+use rusqlite::TransactionBehavior;
+
+use super::claim::Claim;
+use super::{Outcome, RunId, RunState, Store, StoreError, StoredRun, file};
+
+/// Every table with rows of a run, the run itself last.
+const TABLES: [(&str, &str); 5] =
+    [("kept", "run"), ("cohort", "run"), ("records", "run"), ("checkpoint", "run"), ("run", "id")];
+
+impl Store {
+    /// Replaces the tags and the note of a run.
+    pub fn annotate(&self, id: RunId, tags: &[String], note: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE run SET tags = ?2, note = ?3 WHERE id = ?1";
+        let changed = file::write(&self.location)?
+            .execute(sql, (id.0, tags.join(" "), note))
+            .map_err(|cause| self.location.error(cause))?;
+        if changed == 0 { Err(self.unknown(id)) } else { Ok(()) }
+    }
+
+    /// Removes runs, all of them or none. One that is running is refused.
+    pub fn remove(&self, ids: &[RunId]) -> Result<(), StoreError> {
+        let fail = |cause| self.location.error(cause);
+        let mut connection = file::write(&self.location)?;
+        // Runs are claimed inside a write transaction: while this one is open, none is.
+        let removing =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        for &id in ids {
+            let path = self.location.run_file(id);
+            let taken = Claim::is_taken(&path)
+                .map_err(|cause| StoreError::Io { path: path.clone(), cause: cause.into() })?;
+            if taken {
+                return Err(StoreError::AlreadyRunning { path: self.location.shown(), id });
+            }
+            let mut removed = 0;
+            for (table, key) in TABLES {
+                let sql = format!("DELETE FROM {table} WHERE {key} = ?1");
+                removed = removing.execute(&sql, [id.0]).map_err(fail)?;
+            }
+            if removed == 0 {
+                return Err(self.unknown(id));
+            }
+            // A killed run may have left its lock file.
+            let _ = fs::remove_file(path);
+        }
+        removing.commit().map_err(fail)?;
+        // The file gets smaller where nobody else is using it; otherwise its room is used again.
+        let _ = connection.execute_batch("VACUUM");
+        Ok(())
+    }
+
+    /// Takes in a run of another store. One that was running there is interrupted here.
+    pub fn insert(&self, run: &StoredRun) -> Result<RunId, StoreError> {
+        let id = self.begin(&run.run)?;
+        let sql = "UPDATE run SET started = ?2 WHERE id = ?1";
+        self.connection
+            .execute(sql, (id.0, &run.started))
+            .map_err(|cause| self.location.error(cause))?;
+        self.annotate(id, &run.tags, &run.note)?;
+        let mut writer = self.writer(id)?;
+        run.records.iter().try_for_each(|record| writer.record(record.clone()))?;
+        run.cohorts.iter().try_for_each(|cohort| writer.cohort(cohort.clone()))?;
+        if let Some(checkpoint) = &run.checkpoint {
+            writer.checkpoint(checkpoint.clone())?;
+        }
+        match run.state {
+            RunState::Done => writer.finish(Outcome::Done)?,
+            RunState::Failed => {
+                writer.finish(Outcome::Failed(run.failure.clone().unwrap_or_default()))?;
+            }
+            RunState::Running | RunState::Interrupted => writer.flush()?,
+        }
+        Ok(id)
+    }
+}

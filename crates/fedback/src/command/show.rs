@@ -1,0 +1,121 @@
+//! `fedback show RUN…`.
+
+use fedback::lab::difference::Difference;
+use fedback::lab::error::Error;
+use fedback::lab::recorded::RecordedRun;
+use fedback::lab::show::{Shown, differing};
+use fedback::lab::store::RunId;
+use fedback::lab::words::{seconds, short};
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use crate::args::ShowArgs;
+use crate::output::{self, plural};
+use crate::table::table;
+
+pub fn run(context: &Context, args: ShowArgs) -> Result<(), Error> {
+    let store = context.existing_store()?;
+    let read = |&id: &i64| RecordedRun::read(&store, RunId(id));
+    let runs: Vec<RecordedRun> = args.runs.iter().map(read).collect::<Result<_, _>>()?;
+    let shown: Vec<Shown> = runs.iter().map(Shown::of).collect();
+    match (&shown[..], args.json) {
+        ([only], true) => output::print_json(&only.to_json()),
+        ([only], false) => output::print(&text(only, &runs[0].stored.run.spec)),
+        (several, true) => output::print_json(&differences_to_json(several)),
+        (several, false) => output::print(&differences_to_text(several)),
+    }
+}
+
+/// The spec as it was planned, below comments on everything else: a spec that can be run again.
+fn text(run: &Shown, spec: &str) -> String {
+    let mut lines = vec![format!(
+        "run {}: {}, {}, {} of {}, {}, {}",
+        run.id,
+        run.name,
+        run.state,
+        run.round,
+        plural(run.rounds, "round", "rounds"),
+        plural(run.repetitions, "repetition", "repetitions"),
+        plural(run.clients as u64, "client", "clients"),
+    )];
+    let mut say = |name: &str, text: &str| {
+        if !text.is_empty() {
+            lines.push(format!("{name}: {text}"));
+        }
+    };
+    say("note", &run.note);
+    say("tags", &run.tags.join(" "));
+    say("set", &set(&run.set));
+    say("started", &format!("{}, {} s of work", run.started, seconds(run.seconds)));
+    say("machine", run.machine.as_deref().unwrap_or_default());
+    let formats = (run.stream_format, run.arithmetic_format);
+    say("fedback", &format!("{} (stream {}, arithmetic {})", run.version, formats.0, formats.1));
+    say("seed", &run.seed.to_string());
+    say("directory", &run.directory);
+    run.data.iter().for_each(|digest| say("data", &format!("sha256 {digest}")));
+    say("plan", &run.plan);
+    run.warnings.iter().for_each(|warning| say("warning", warning));
+    say("failed", run.failure.as_deref().unwrap_or_default());
+    for absent in &run.absences.clients {
+        let many = plural(absent.cohorts as u64, "cohort", "cohorts");
+        say("absent", &format!("{} from {many}", absent.client));
+    }
+    if run.absences.cohorts > 0 {
+        say("cohorts recorded", &run.absences.cohorts.to_string());
+    }
+    let last = run.last.as_ref().and_then(Value::as_object).into_iter().flatten();
+    last.for_each(|(name, value)| say(&format!("final {name}"), &measured(value)));
+    let comment = |line: String| format!("# {}\n", line.replace(char::is_control, " "));
+    let comments: String = lines.into_iter().map(comment).collect();
+    format!("{comments}\n{spec}")
+}
+
+fn set(set: &Map<String, Value>) -> String {
+    let one = |(key, value): (&String, &Value)| format!("{key} = {value}");
+    set.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A measurement with its spread, and beside it what is exact.
+fn measured(value: &Value) -> String {
+    match value {
+        Value::Object(one) => {
+            let number = |name: &str| one.get(name).and_then(Value::as_f64).map(short);
+            let mean = number("mean").unwrap_or_else(|| short(f64::NAN));
+            let sd = number("sd").map(|sd| format!(" ± {sd}")).unwrap_or_default();
+            let exact = number("exact").map(|exact| format!(", exact {exact}"));
+            format!("{mean}{sd}{}", exact.unwrap_or_default())
+        }
+        Value::Array(clients) => clients.iter().map(measured).collect::<Vec<_>>().join("; "),
+        other => other.to_string(),
+    }
+}
+
+fn differences_to_json(runs: &[Shown]) -> Value {
+    let one = |found: Difference| (found.key, json!(found.values));
+    let differs: Map<String, Value> = differing(runs).into_iter().map(one).collect();
+    let ids: Vec<i64> = runs.iter().map(|run| run.id).collect();
+    json!({ "format": 1, "runs": ids, "differs": differs })
+}
+
+fn differences_to_text(runs: &[Shown]) -> String {
+    let found = differing(runs);
+    if found.is_empty() {
+        return "these runs differ in nothing\n".into();
+    }
+    let names = runs.iter().map(|run| format!("run {}", run.id));
+    let header: Vec<String> = std::iter::once(String::new()).chain(names).collect();
+    let cell = |value: &Option<Value>| match value {
+        None | Some(Value::Null) => short(f64::NAN),
+        Some(Value::String(text)) if text.is_empty() => short(f64::NAN),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) if number.is_f64() => {
+            short(number.as_f64().unwrap_or(f64::NAN))
+        }
+        Some(other) => other.to_string(),
+    };
+    let row = |one: &Difference| {
+        let key = one.key.strip_prefix("spec.").unwrap_or(&one.key).replace("final.", "final ");
+        std::iter::once(key).chain(one.values.iter().map(cell)).collect::<Vec<_>>()
+    };
+    table(&header, &found.iter().map(row).collect::<Vec<_>>())
+}
