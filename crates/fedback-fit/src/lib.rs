@@ -4,8 +4,8 @@
 //! The way of the data of one client: [`observations`] (rows by deployment) → [`moments`] (means and
 //! what is needed for the variance of any contrast of them) → [`model`] (a response of a shape is a
 //! set of contrasts) and [`contrast`] (estimates, intervals, tests). Beside them stand what assumes no
-//! model: the [`bracket`] of the sensitivity and the [`location`] test. [`selection`] decides
-//! for all clients together which features move and which shape is enough.
+//! model: the [`bracket`] of the sensitivity, the [`location`] test, and who is [`missing`].
+//! [`selection`] decides for all clients together which features move and which shape is enough.
 //!
 //! Every estimate is a fixed linear combination of the deployments' means, so that one formula for
 //! variances and degrees of freedom (Welch and Satterthwaite) serves scalars, vectors and matrices, two
@@ -15,6 +15,7 @@ pub mod bracket;
 pub mod contrast;
 pub mod distribution;
 pub mod location;
+pub mod missing;
 pub mod model;
 pub mod moments;
 pub mod observations;

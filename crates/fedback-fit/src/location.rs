@@ -12,7 +12,7 @@
 use fedback_core::stream::{Draws, Seed};
 
 use crate::model::Deployments;
-use crate::selection::Evidence;
+use crate::selection::{Evidence, LEVEL};
 use crate::{Use, draws};
 
 /// Frequencies, divided by the standard deviation.
@@ -26,8 +26,14 @@ const FINEST: f64 = 0.4;
 const FREQUENT: f64 = 0.02;
 /// Random directions beside the features.
 const DIRECTIONS: usize = 20;
-/// Permutations that the statistic is compared with.
+/// Permutations that the statistic is compared with at first.
 const PERMUTATIONS: usize = 399;
+/// Permutations for each of several tests, where the first ones leave a doubt: p-values must be so
+/// small that they can be multiplied by the number of tests.
+const PER_TEST: usize = 200;
+/// Permutations beyond which there are only as many for each test as it takes to reject at all.
+const MANY: usize = 20_000;
+const FEWEST_PER_TEST: usize = 80;
 /// Rows of a deployment that are compared; more are left out at random.
 const MOST_ROWS: usize = 2048;
 
@@ -40,13 +46,18 @@ pub enum LocationTest {
     Binary,
 }
 
-/// Tests the moving features of a client for a location shift.
+/// Tests the moving features of a client for a location shift, as one of so many tests whose p-values
+/// are to be corrected for their number.
+///
+/// The first permutations decide whether more are worth their time. That makes no p-value below
+/// [`LEVEL`] more likely: such a one is that of all permutations.
 pub fn location_test(
     evidence: &Evidence,
     deployments: &Deployments,
     features: &[usize],
     seed: Seed,
     client: u32,
+    tests: usize,
 ) -> LocationTest {
     let tested: Vec<usize> =
         features.iter().copied().filter(|&j| !is_binary(evidence, j)).collect();
@@ -65,11 +76,20 @@ pub fn location_test(
     let both = |order: &[usize]| [&features, &scores].map(|w| w.statistic(&residuals, order));
     let mut order: Vec<usize> = (0..residuals.group.len()).collect();
     let mut all = vec![both(&order)];
-    for _ in 0..PERMUTATIONS {
-        residuals.permute(&mut order, &mut draws);
-        all.push(both(&order));
+    let mut p_value = 0.0;
+    for permutations in [PERMUTATIONS, permutations(tests)] {
+        while p_value < LEVEL && all.len() <= permutations {
+            residuals.permute(&mut order, &mut draws);
+            all.push(both(&order));
+        }
+        p_value = smaller_p_value(&all);
     }
-    LocationTest::PValue(smaller_p_value(&all))
+    LocationTest::PValue(p_value)
+}
+
+/// The permutations that are worth their time.
+fn permutations(tests: usize) -> usize {
+    (PER_TEST * tests).min(MANY.max(FEWEST_PER_TEST * tests))
 }
 
 /// The p-value of the first of several pairs of statistics by the smaller of both ranks.
@@ -295,7 +315,7 @@ mod tests {
         let evidence = Evidence::new(Observations { dim, samples });
         let thetas = (0..count).map(|k| vec![k as f64; dim]).collect();
         let features: Vec<usize> = (0..dim).collect();
-        match location_test(&evidence, &Deployments(thetas), &features, Seed(seed), 0) {
+        match location_test(&evidence, &Deployments(thetas), &features, Seed(seed), 0, 1) {
             LocationTest::PValue(p) => p,
             LocationTest::Binary => panic!("not binary"),
         }
@@ -345,7 +365,7 @@ mod tests {
         };
         let observations = Observations { dim: 1, samples: vec![sample(2), sample(3)] };
         let two = Deployments(vec![vec![0.0], vec![1.0]]);
-        let found = location_test(&Evidence::new(observations), &two, &[0], Seed(0), 0);
+        let found = location_test(&Evidence::new(observations), &two, &[0], Seed(0), 0, 1);
         assert_eq!(found, LocationTest::Binary);
     }
 }

@@ -83,7 +83,12 @@ impl Deployments {
         let values = || self.0.iter().map(|theta| theta[feature]);
         let (low, high) =
             (values().fold(f64::INFINITY, f64::min), values().fold(f64::MIN, f64::max));
-        high - low > VARIED * low.abs().max(high.abs())
+        differ(low, high)
+    }
+
+    /// Whether two deployments differ in no coordinate.
+    pub fn coincide(&self, a: usize, b: usize) -> bool {
+        self.0[a].iter().zip(&self.0[b]).all(|(x, y)| !differ(*x, *y))
     }
 
     /// |θ_a − θ_b| over some features.
@@ -129,6 +134,10 @@ impl Deployments {
         }
         matrix
     }
+}
+
+fn differ(a: f64, b: f64) -> bool {
+    (a - b).abs() > VARIED * a.abs().max(b.abs())
 }
 
 /// A response of one shape on some features.

@@ -200,7 +200,7 @@ fn a_large_client_takes_a_second_or_two() {
     println!("moments {:?}", began.elapsed());
     println!("{:?}", bracket(&evidence, &deployments, &features, 0.95, Seed(0), 0));
     println!("bracket {:?}", began.elapsed());
-    println!("{:?}", location_test(&evidence, &deployments, &features, Seed(0), 0));
+    println!("{:?}", location_test(&evidence, &deployments, &features, Seed(0), 0, 1));
     println!("location {:?}", began.elapsed());
     assert!(began.elapsed().as_secs() < 10);
 }

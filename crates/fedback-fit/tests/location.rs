@@ -39,7 +39,7 @@ fn rejected(design: &Design, test: u64, repetitions: usize, change: Change<'_>) 
         let evidence = Evidence::new(seen);
         let features: Vec<usize> = (0..design.dim()).collect();
         let seed = Seed(number as u64);
-        let found = location_test(&evidence, &design.deployments(), &features, seed, 0);
+        let found = location_test(&evidence, &design.deployments(), &features, seed, 0, 1);
         count += usize::from(matches!(found, LocationTest::PValue(p) if p <= 0.05));
     }
     count as f64 / repetitions as f64

@@ -81,6 +81,8 @@ pub struct Advice {
     pub noise_limited_local_steps: Option<f64>,
     /// What simulation says of the planned setting.
     pub verified: Option<Verified>,
+    /// What the spec doubts.
+    pub doubts: Vec<String>,
 }
 
 /// What was searched with, and what for.
@@ -121,6 +123,7 @@ impl Advice {
             paper: None,
             noise_limited_local_steps: None,
             verified: None,
+            doubts: plan.spec.doubts.clone(),
             question,
         };
         let report = stable_points(&plan.federation, &plan.start);

@@ -56,6 +56,8 @@ pub struct Check {
     pub speed: Option<Speed>,
     /// How far their stable point is from the problem's own, where both are known.
     pub away: Option<f64>,
+    /// What the spec doubts.
+    pub doubts: Vec<String>,
     client_names: Option<Vec<String>>,
 }
 
@@ -138,6 +140,7 @@ impl Check {
             tips,
             trial: tried,
             confidence: None,
+            doubts: plan.spec.doubts.clone(),
             client_names: federation.client_names().map(<[String]>::to_vec),
         })
     }

@@ -3,6 +3,7 @@
 //! The way: [`Input`] (two files, checked) → [`Fitted`] (estimates, by `fedback_fit`) → a folder with
 //! the spec, its base, resamples of the estimates and a picture.
 
+mod doubts;
 mod estimate;
 mod folder;
 mod input;
@@ -13,10 +14,11 @@ mod words;
 use fedback_core::stream::Seed;
 use fedback_fit::bracket::Bracket;
 use fedback_fit::contrast::Joint;
-use fedback_fit::location::LocationTest;
+use fedback_fit::missing::Missing;
 use fedback_fit::model::{Direction, Model, Shape};
 use fedback_fit::selection::{Choice, Evidence};
 
+pub use doubts::Tested;
 pub use folder::Folder;
 pub use input::{Columns, Input};
 
@@ -62,32 +64,10 @@ pub struct Fitted {
     pub clients: Vec<FittedClient>,
     /// What the data cannot tell.
     pub not_identified: Vec<String>,
-    /// What to be careful about, for the federation as a whole.
-    pub warnings: Vec<String>,
+    /// Tests of all clients together that raise doubts: p-values are corrected for their number.
+    pub tests: usize,
     /// Everything random came from it.
     pub seed: Seed,
-}
-
-impl Fitted {
-    /// Everything to be careful about; what is said of several clients is said once, with their names.
-    pub fn all_warnings(&self) -> Vec<String> {
-        let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
-        for (client, name) in self.clients.iter().zip(&self.input.clients) {
-            for warning in &client.warnings {
-                match said.iter_mut().find(|(known, _)| known == warning) {
-                    Some((_, names)) => names.push(name),
-                    None => said.push((warning, vec![name])),
-                }
-            }
-        }
-        let of_clients = said.into_iter().map(|(warning, names)| match names.as_slice() {
-            [a, b, c, _, ..] => {
-                format!("{a}, {b}, {c} and {} more clients: {warning}", names.len() - 3)
-            }
-            names => format!("{}: {warning}", names.join(", ")),
-        });
-        self.warnings.iter().cloned().chain(of_clients).collect()
-    }
 }
 
 /// What was found of one client.
@@ -99,12 +79,15 @@ pub struct FittedClient {
     pub estimate: Joint,
     /// The bracket of the sensitivity, without a model.
     pub bracket: Bracket,
-    /// Whether it is a location shift.
-    pub location: LocationTest,
-    /// The p-value of means that are linear in θ; none where the deployments cannot tell.
-    pub linearity: Option<f64>,
+    /// Whether it is a location shift; none where features have two values only, whose spread cannot
+    /// but change with their mean.
+    pub location: Option<Tested>,
+    /// Whether means are linear in θ; none where the deployments cannot tell.
+    pub linearity: Option<Tested>,
+    /// Whether the labels stay as they are; none without labels.
+    pub labels: Option<Tested>,
+    /// Who is not seen again, and whether that does not depend on the score.
+    pub missing: Vec<(Missing, Option<Tested>)>,
     /// For every feature, the p-value of its mean staying, accounting for all tests.
     pub moved: Vec<f64>,
-    /// What to be careful about.
-    pub warnings: Vec<String>,
 }

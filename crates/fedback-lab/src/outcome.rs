@@ -148,6 +148,8 @@ pub struct Outcome {
     pub spec: Spec,
     /// The version of fedback that began it.
     pub version: String,
+    /// What the spec doubts.
+    pub doubts: Vec<String>,
     /// How many repetitions.
     pub repetitions: u64,
     /// How many clients.
@@ -204,6 +206,7 @@ impl Outcome {
         Outcome {
             name: spec.name.clone(),
             set,
+            doubts: spec.doubts.clone(),
             assigned: facts.assigned,
             spec: spec.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -266,8 +269,16 @@ impl Outcome {
             put("resumed_from", round.into());
         }
         put("spec", json!(self.spec));
-        Value::Object(object)
+        with_doubts(Value::Object(object), &self.doubts)
     }
+}
+
+/// An object with what the spec doubts, where it doubts anything.
+pub(crate) fn with_doubts(mut object: Value, doubts: &[String]) -> Value {
+    if !doubts.is_empty() {
+        object["doubts"] = json!(doubts);
+    }
+    object
 }
 
 /// One object, or the object of a sweep.

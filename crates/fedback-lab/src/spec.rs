@@ -52,6 +52,7 @@ pub const FORMAT: u64 = 1;
 /// | repetitions | 1 | seeded repeats | ≥ 1 |
 /// | rounds | required, or budget | communication rounds; local steps = rounds · local_steps | ≥ 1 |
 /// | budget | none | instead of rounds: as many as a budget allows | see [`Budget`] |
+/// | doubts | none | what speaks against the problem; repeated by every answer about it | – |
 /// | problem | required | the federation | see [`Problem`] |
 /// | algorithm | required | what is run on it | see [`Algorithm`] |
 /// | measure | | what is recorded, and when | see [`Measure`] |
@@ -78,6 +79,9 @@ pub struct Spec {
     /// As many rounds as it allows, instead of their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// What speaks against the problem as it is described; answers repeat it, and it changes none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// The federation.
     pub problem: Problem,
     /// What is run on it.

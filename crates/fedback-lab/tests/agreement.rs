@@ -300,7 +300,7 @@ fn a_diverging_repetition_is_named_with_its_cause() {
         assert!(why.contains(part), "{why}");
     }
     // (1 − η/2)⁵ leaves [-1, 1] at η = 4.
-    assert!(why.contains("4.0000") || why.contains("3.9999"), "{why}");
+    assert!(why.contains("is above about 4,"), "{why}");
     assert_eq!(outcome.failed.len(), 3);
     assert_eq!(store.load(id).unwrap().state, RunState::Failed);
     assert!(!store.load(id).unwrap().records.is_empty());

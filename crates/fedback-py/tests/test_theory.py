@@ -35,7 +35,7 @@ def test_bounds_take_overrides(two_sites):
 
 def test_plans_can_be_run(two_sites):
     plan = fedback.plan(two_sites, accuracy=0.2, communication_cost=10.0, repetitions=500)
-    assert plan.verified["holds"] and plan.plot().get_xlabel() == "local steps a round, E"
+    assert plan.verified["holds"] and plan.plot().get_xlabel() == "local steps per round, E"
     run = fedback.run(plan.spec.set(repetitions=500))
     distance, error = run.mean("distance_sq")[-1], run.standard_error("distance_sq")[-1]
     assert distance < 0.2 + 4 * error

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Advice, scheme_and_cohort};
 use crate::bounds::Cost;
 use crate::figure::{Axis, Figure, Mark, Series};
+use crate::outcome::with_doubts;
 use crate::words::short;
 
 impl Advice {
@@ -18,7 +19,7 @@ impl Advice {
         let cost = |cost: &Option<Cost>| {
             cost.map(|cost| json!({"steps": cost.steps, "total_time": cost.total_time}))
         };
-        json!({
+        let object = json!({
             "algorithm": best.map(|_| self.rival.keys()),
             "algorithms": self.rivals.iter().map(|(rival, best)| json!({
                 "algorithm": rival.keys(),
@@ -74,7 +75,8 @@ impl Advice {
             })),
             "noise_limited_local_steps": self.noise_limited_local_steps,
             "alternatives": self.alternatives.iter().map(|a| brief(a, clients)).collect::<Vec<_>>(),
-        })
+        });
+        with_doubts(object, &self.doubts)
     }
 
     /// Total cost over E, a line for each of a handful of cohorts and schemes.

@@ -5,6 +5,7 @@ use fedback_theory::constants::Constant;
 use serde_json::{Map, Value, json};
 
 use super::Check;
+use crate::outcome::with_doubts;
 use crate::words;
 
 impl Check {
@@ -19,7 +20,7 @@ impl Check {
         let assumptions = &certificate.assumptions;
         let average = constants.average_sensitivity.value;
         let (radius, margin) = certificate.stable.spectra();
-        json!({
+        let object = json!({
             "verdict": self.verdict.as_str(),
             "reason": self.reason,
             "average_sensitivity": average,
@@ -107,7 +108,8 @@ impl Check {
                     "shares": Value::Object(shares.collect::<Map<_, _>>()),
                 })
             }),
-        })
+        });
+        with_doubts(object, &self.doubts)
     }
 
     fn clients(&self) -> Vec<Value> {

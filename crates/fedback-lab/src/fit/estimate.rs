@@ -1,14 +1,16 @@
 //! Estimates of all clients, in parallel where they do not depend on each other.
 
 use fedback_fit::bracket::bracket;
-use fedback_fit::contrast::{Contrasts, holm};
+use fedback_fit::contrast::Contrasts;
 use fedback_fit::location::{LocationTest, location_test};
+use fedback_fit::missing::missing;
 use fedback_fit::model::{Direction, Model, Shape};
 use fedback_fit::moments::Moments;
 use fedback_fit::observations::{Observations, Sample};
-use fedback_fit::selection::{self, Evidence, LEVEL, adjusted, anywhere, choose_shape, moving};
+use fedback_fit::selection::{Evidence, adjusted, anywhere, choose_shape, moving};
 use rayon::prelude::*;
 
+use super::doubts::{self, Tested};
 use super::{Fitted, FittedClient, Input, Question, words};
 use crate::error::Error;
 
@@ -37,31 +39,39 @@ impl Fitted {
         let model = Model { direction, features, shape };
         check_shape(&input, &model, choice.identified)?;
         let linear = Model { shape: Shape::Matrix, ..model.clone() };
-        let clients: Vec<FittedClient> = evidence
+        let mut clients: Vec<FittedClient> = evidence
             .into_par_iter()
             .zip(adjusted(&moved))
             .enumerate()
             .map(|(at, (evidence, moved))| {
                 let (deployments, features) = (&input.deployments, &model.features);
-                let (seed, client) = (question.seed, at as u32);
+                let (confidence, seed) = (question.confidence, question.seed);
+                let missing = missing(&input.observations[at], deployments);
                 FittedClient {
                     estimate: model.estimate(deployments, &evidence.moments),
-                    bracket: bracket(
-                        &evidence,
-                        deployments,
-                        features,
-                        question.confidence,
-                        seed,
-                        client,
-                    ),
-                    location: location_test(&evidence, deployments, features, seed, client),
-                    linearity: linear.against(None, deployments, &evidence.moments),
+                    bracket: bracket(&evidence, deployments, features, confidence, seed, at as u32),
+                    location: None,
+                    linearity: linear
+                        .against(None, deployments, &evidence.moments)
+                        .map(Tested::new),
+                    labels: label_p_value(&input.labels[at]).map(Tested::new),
+                    missing: missing.into_iter().map(|m| (m, m.p_value.map(Tested::new))).collect(),
                     moved,
-                    warnings: Vec::new(),
                     evidence,
                 }
             })
             .collect();
+        let tests = doubts::count(&mut clients) + clients.len();
+        clients.par_iter_mut().enumerate().for_each(|(at, client)| {
+            let (evidence, features) = (&client.evidence, &model.features);
+            let (seed, deployments) = (question.seed, &input.deployments);
+            client.location =
+                match location_test(evidence, deployments, features, seed, at as u32, tests) {
+                    LocationTest::PValue(p) => Some(Tested::new(p)),
+                    LocationTest::Binary => None,
+                };
+        });
+        let tests = doubts::correct(&mut clients);
         let mut fitted = Fitted {
             moving: moving(&anywhere),
             anywhere,
@@ -73,16 +83,11 @@ impl Fitted {
             confidence: question.confidence,
             clients,
             not_identified: Vec::new(),
-            warnings: Vec::new(),
+            tests,
             seed: question.seed,
             input,
         };
         fitted.not_identified = words::not_identified(&fitted);
-        fitted.warnings = words::warnings(&fitted);
-        let labels = label_p_values(&fitted.input);
-        for (client, label) in labels.into_iter().enumerate() {
-            fitted.clients[client].warnings = words::client_warnings(&fitted, client, label);
-        }
         Ok(fitted)
     }
 
@@ -113,14 +118,27 @@ impl Fitted {
             }
         }
     }
-
-    /// Whether a client rejects a location shift.
-    pub fn rejects_location(&self, client: usize) -> bool {
-        matches!(self.clients[client].location, LocationTest::PValue(p) if p < LEVEL)
-    }
 }
 
+/// The deployment whose rows become the base. Where labels are classes, both must occur there.
 fn reference(input: &Input, question: &Question) -> Result<usize, Error> {
+    let reference = named_reference(input, question)?;
+    let mut labels = input.labels.iter().flat_map(|client| &client[reference]);
+    if let (true, Some(first)) = (input.binary(), labels.next())
+        && labels.all(|label| label == first)
+    {
+        let why = format!(
+            "every label under the deployment \"{}\" is {first}; the logistic loss needs both \
+             classes: choose another deployment, or leave the labels out with --ignore {}",
+            input.names[reference],
+            input.label.as_deref().unwrap_or("label")
+        );
+        return Err(Error::input("--reference", why));
+    }
+    Ok(reference)
+}
+
+fn named_reference(input: &Input, question: &Question) -> Result<usize, Error> {
     let Some(name) = &question.reference else { return Ok(0) };
     input.names.iter().position(|known| known == name).ok_or_else(|| {
         let known = input.names.join(", ");
@@ -215,21 +233,14 @@ fn check_shape(input: &Input, model: &Model, identified: bool) -> Result<(), Err
     }
 }
 
-/// For every client the p-value of the labels' mean staying, accounting for all clients; none
-/// without labels.
-fn label_p_values(input: &Input) -> Vec<Option<f64>> {
-    if input.label.is_none() {
-        return vec![None; input.clients.len()];
+/// The p-value of the mean of a client's labels staying; none without labels.
+fn label_p_value(labels: &[Vec<f64>]) -> Option<f64> {
+    if labels.iter().all(Vec::is_empty) {
+        return None;
     }
-    let p_value = |labels: &Vec<Vec<f64>>| {
-        let sample = |values: &Vec<f64>| Sample { values: values.clone(), individuals: None };
-        let samples: Vec<Sample> = labels.iter().map(sample).collect();
-        let observations = Observations { dim: 1, samples };
-        let moments = Moments::new(&observations);
-        selection::Evidence { observations, paired: false, moments }.moved()[0]
-    };
-    let all: Vec<f64> = input.labels.iter().map(p_value).collect();
-    holm(&all).into_iter().map(Some).collect()
+    let sample = |values: &Vec<f64>| Sample { values: values.clone(), individuals: None };
+    let samples = labels.iter().map(sample).collect();
+    Some(Evidence::new(Observations { dim: 1, samples }).moved()[0])
 }
 
 /// The displacement of a feature's mean from the reference, with its interval.

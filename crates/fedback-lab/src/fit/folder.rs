@@ -150,11 +150,17 @@ impl Fitted {
         let reference = &input.names[self.reference];
         let mut out = format!(
             "# What `fedback fit` found; the base are the rows under the deployment {}.\n\
-             format = 1\nname = {}\nrounds = 1000\n\n[problem.base]\nkind = \"table\"\n\
-             path = \"base.csv\"\n",
+             format = 1\nname = {}\nrounds = 1000\n",
             text(reference),
             text(name)
         );
+        let doubts: String = self.doubts().iter().map(|d| format!("    {},\n", text(d))).collect();
+        if !doubts.is_empty() {
+            out += &format!(
+                "doubts = [  # what speaks against it, repeated wherever it is used\n{doubts}]\n"
+            );
+        }
+        out += "\n[problem.base]\nkind = \"table\"\npath = \"base.csv\"\n";
         if let Some(label) = &input.label {
             out += &format!("label = {}\n", text(label));
         }
@@ -215,7 +221,13 @@ impl Fitted {
         document.directory = folder.path().to_path_buf();
         document.set("measure.distance=false")?;
         let point = document.points()?.swap_remove(0);
-        let plan = Plan::new(point, folder.path(), "the fitted spec")?;
+        // Nobody can look into the temporary file.
+        let rows = format!("the rows under \"{}\"", self.input.names[self.reference]);
+        let plan =
+            Plan::new(point, folder.path(), "the fitted spec").map_err(|error| match error {
+                Error::Input(why) => Error::Input(why.replace(&path.display().to_string(), &rows)),
+                other => other,
+            })?;
         let theta = &plan.start;
         let settled = stable::stable_point(&plan.federation, theta).unwrap_or(theta.clone());
         let map = RoundMap::new(&plan.federation, &plan.protocol, None, &settled).ok();

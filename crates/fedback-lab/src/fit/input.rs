@@ -398,8 +398,9 @@ fn check_deployments(input: &Input) -> Result<(), String> {
         ));
     }
     for (b, theta) in thetas.0.iter().enumerate() {
-        if let Some(a) = thetas.0[..b].iter().position(|other| other == theta) {
+        if let Some(a) = (0..b).find(|&a| thetas.coincide(a, b)) {
             let but = match &input.intercepts {
+                _ if thetas.0[a] != *theta => " up to 1e-9 of its size",
                 Some(all) if all[a] != all[b] => ", but for the intercept, which moves nobody",
                 _ => "",
             };

@@ -1,11 +1,10 @@
 //! What was found, as JSON.
 
-use fedback_fit::location::LocationTest;
 use fedback_fit::model::{Direction, Shape};
 use fedback_fit::selection::LEVEL;
 use serde_json::{Value, json};
 
-use super::{Fitted, FittedClient, Folder};
+use super::{Fitted, FittedClient, Folder, Tested};
 
 impl Fitted {
     /// The JSON contract of `fedback fit`.
@@ -32,7 +31,8 @@ impl Fitted {
             "coordinates": self.coordinates(),
             "clients": clients,
             "not_identified": self.not_identified,
-            "warnings": self.warnings,
+            "tests": self.tests,
+            "warnings": self.warnings(),
             "files": {
                 "spec": folder.spec.display().to_string(),
                 "base": folder.base.display().to_string(),
@@ -75,10 +75,7 @@ impl Fitted {
         };
         let counts = self.input.observations[at].counts();
         let rows = self.input.names.iter().zip(counts);
-        let (p_value, skipped) = match &client.location {
-            LocationTest::PValue(p) => (Some(*p), None),
-            LocationTest::Binary => (None, Some("the moving features have two values only")),
-        };
+        let binary = client.location.is_none();
         let moved = (0..self.input.features.len()).filter(|&j| client.moved[j] < LEVEL);
         let (a, b) = client.bracket.deployments;
         json!({
@@ -99,16 +96,32 @@ impl Fitted {
                 "between": [self.input.names[a], self.input.names[b]],
             },
             "location": {
-                "p_value": p_value,
-                "rejected": p_value.map(|p| p < LEVEL),
-                "skipped": skipped,
+                "p_value": client.location.map(|test| test.p_value),
+                "corrected_p_value": client.location.map(|test| test.corrected),
+                "rejected": client.location.map(|test| test.rejects()),
+                "skipped": binary.then_some("the moving features have two values only"),
             },
-            "linearity": { "p_value": client.linearity },
+            "linearity": tested(client.linearity),
+            "labels": tested(client.labels),
+            "missing": client.missing.iter().map(|(missing, test)| json!({
+                "from": self.input.names[missing.from],
+                "to": self.input.names[missing.from + 1],
+                "count": missing.count,
+                "of": missing.of,
+                "by_score": tested(*test),
+            })).collect::<Vec<_>>(),
             "moved": moved.map(|j| self.input.features[j].clone()).collect::<Vec<_>>(),
             "moved_p_values": client.moved,
-            "warnings": client.warnings,
+            "warnings": self.client_doubts(at),
         })
     }
+}
+
+fn tested(test: Option<Tested>) -> Value {
+    json!({
+        "p_value": test.map(|test| test.p_value),
+        "corrected_p_value": test.map(|test| test.corrected),
+    })
 }
 
 impl FittedClient {

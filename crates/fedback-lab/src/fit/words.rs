@@ -1,18 +1,57 @@
 //! What was found, in sentences: why a shape was chosen, what to be careful about, what the data cannot
 //! tell.
 
-use fedback_fit::bracket::Upper;
-use fedback_fit::location::LocationTest;
 use fedback_fit::model::{Direction, Shape};
-use fedback_fit::selection::{LEVEL, STRICT};
+use fedback_fit::selection::STRICT;
 
 use super::Fitted;
 use crate::words::short;
 
 /// Below this p-value a feature moves beyond doubt.
 const CLEAR: f64 = 1e-4;
+/// Above this one it is left out without a word: a lower one would come too often by chance.
+const UNCLEAR: f64 = 2.0 * STRICT;
+
+/// What to sort names by as people do: numbers in them count by their size.
+fn natural(name: &str) -> Vec<(bool, usize, String)> {
+    let all: Vec<char> = name.chars().collect();
+    let parts = all.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let key = |part: &[char]| {
+        let text: String = part.iter().collect();
+        match part[0].is_ascii_digit() {
+            true => (false, text.trim_start_matches('0').len(), text),
+            false => (true, 0, text),
+        }
+    };
+    parts.map(key).collect()
+}
 
 impl Fitted {
+    /// The places of the clients in the order in which they are shown: c2 before c10.
+    pub fn shown_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.clients.len()).collect();
+        order.sort_by_key(|&at| natural(&self.input.clients[at]));
+        order
+    }
+
+    /// Everything to be careful about.
+    pub fn all_warnings(&self) -> Vec<String> {
+        self.warnings().into_iter().chain(self.doubts_of_clients()).collect()
+    }
+
+    /// What to be careful about, for the federation as a whole.
+    pub fn warnings(&self) -> Vec<String> {
+        let unused = &self.input.unused;
+        let unused = (!unused.is_empty())
+            .then(|| format!("no rows under the deployments {}", unused.join(", ")));
+        unused.into_iter().chain(doubts(self)).collect()
+    }
+
+    /// What to be careful about with the fitted response, wherever it is used.
+    pub fn doubts(&self) -> Vec<String> {
+        doubts(self).into_iter().chain(self.doubts_of_clients()).collect()
+    }
+
     /// The names of some features.
     pub fn names_of(&self, features: &[usize]) -> Vec<String> {
         features.iter().map(|&j| self.input.features[j].clone()).collect()
@@ -28,12 +67,13 @@ impl Fitted {
         }
         let said = |p: Option<f64>, simple: &str, wide: &str| match p {
             Some(p) if p < STRICT => {
-                format!("{simple} is rejected against {wide} (p = {})", short(p))
+                format!("the data reject {simple} in favour of {wide} (p = {})", short(p))
             }
-            Some(p) => {
-                let p = short(p);
-                format!("{simple} is not rejected against {wide} (p = {p}, level {STRICT})")
-            }
+            Some(p) => format!(
+                "the data do not reject {simple} in favour of {wide} (p = {}; rejected below \
+                 {STRICT})",
+                short(p)
+            ),
             None => format!("these deployments cannot tell {simple} from {wide}"),
         };
         let scalar = said(self.choice.scalar, "one number per client", "one per feature");
@@ -62,8 +102,8 @@ pub(super) fn not_identified(fitted: &Fitted) -> Vec<String> {
     if count == 2 {
         let (a, b) = (&input.names[0], &input.names[1]);
         all.push(format!(
-            "responses in other directions than θ({b}) − θ({a}): two deployments vary θ in one \
-             direction only"
+            "how clients would react to other changes of θ than from {a} to {b}, the only one \
+             observed"
         ));
     } else if rank < size {
         all.push(format!(
@@ -73,9 +113,12 @@ pub(super) fn not_identified(fitted: &Fitted) -> Vec<String> {
     if rank < size {
         all.push(format!(
             "a matrix of sensitivities: it needs {} deployments with affinely independent θ on the \
-             moving features; these have {}",
+             moving features; {}",
             size + 1,
-            rank + 1
+            match rank + 1 {
+                all if all == count => format!("there are {count}"),
+                independent => format!("of these {count}, {independent} are"),
+            }
         ));
     }
     if count - 1 <= rank {
@@ -96,12 +139,9 @@ pub(super) fn not_identified(fitted: &Fitted) -> Vec<String> {
     all
 }
 
-/// What concerns all clients.
-pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
+/// What is doubted for all clients together.
+fn doubts(fitted: &Fitted) -> Vec<String> {
     let (input, mut all) = (&fitted.input, Vec::new());
-    if !input.unused.is_empty() {
-        all.push(format!("no rows under the deployments {}", input.unused.join(", ")));
-    }
     let moved = &fitted.moving;
     if moved.is_empty() {
         let all_taken = match fitted.features_given || fitted.model.features.len() == 1 {
@@ -118,7 +158,7 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
         ));
     }
     let unsure: Vec<usize> = (0..input.features.len())
-        .filter(|&j| (CLEAR..LEVEL).contains(&fitted.anywhere[j]))
+        .filter(|&j| (CLEAR..UNCLEAR).contains(&fitted.anywhere[j]))
         .collect();
     let chosen = !fitted.features_given && fitted.model.direction == Direction::BestResponse;
     if chosen && !unsure.is_empty() {
@@ -146,7 +186,8 @@ pub(super) fn warnings(fitted: &Fitted) -> Vec<String> {
     let reducible = fitted.model.shape == Shape::Vector && !fitted.choice.identified;
     if reducible && fitted.choice.vector.is_some_and(|p| p < STRICT) {
         all.push(
-            "one number per feature is rejected, and the deployments are too few for a matrix"
+            "the data reject one number per feature, and these deployments do not identify a \
+             matrix"
                 .into(),
         );
     }
@@ -187,35 +228,4 @@ fn scales(fitted: &Fitted) -> Option<String> {
          standardise them, or use --shape vector"
             .into()
     })
-}
-
-/// What concerns one client.
-pub(super) fn client_warnings(fitted: &Fitted, at: usize, label: Option<f64>) -> Vec<String> {
-    let (client, mut all) = (&fitted.clients[at], Vec::new());
-    match client.location {
-        LocationTest::PValue(p) if p < LEVEL => all.push(format!(
-            "this is not a location shift (p = {}): the distribution changes its form, not only its \
-             place, as where only some individuals react; the fitted response is an average",
-            short(p)
-        )),
-        _ => {}
-    }
-    if let Some(p) = client.linearity.filter(|p| *p < LEVEL) {
-        all.push(format!("the means are not linear in θ (p = {})", short(p)));
-    }
-    if let Some(p) = label.filter(|p| *p < LEVEL) {
-        let meaning = match fitted.model.direction {
-            Direction::BestResponse => "a best response leaves them alone",
-            Direction::Location => "only features respond here",
-        };
-        all.push(format!("the labels changed too (p = {}); {meaning}", short(p)));
-    }
-    if client.bracket.upper == Upper::Sliced && fitted.rejects_location(at) {
-        all.push(
-            "the upper end of the bracket is that of a location shift, which this is not; \
-             identified individuals would give one without that assumption"
-                .into(),
-        );
-    }
-    all
 }

@@ -14,8 +14,9 @@ pub(super) fn hash(spec: &Spec, files: &[u8]) -> String {
 /// The hash, with what names the arithmetic.
 fn hash_with(spec: &Spec, arithmetic: &[u8], files: &[u8]) -> String {
     let mut digest = Sha256::new();
-    // Resamples of a response decide no bit of a run.
+    // Resamples of a response and doubts decide no bit of a run.
     let mut spec = spec.clone();
+    spec.doubts.clear();
     spec.problem.response = spec.problem.response.without_resamples();
     for part in [spec.canonical().as_bytes(), &STREAM_FORMAT.to_le_bytes(), arithmetic, files] {
         digest.update((part.len() as u64).to_le_bytes());

@@ -191,13 +191,17 @@ def fit(
     estimates and a picture are written into the folder ``output``. What needs care is warned of.
     """
     with tempfile.TemporaryDirectory(prefix="fedback-") as folder:
-        text, notes = _native.fit(
-            _path(data, folder, "observations.csv"), _path(deployments, folder, "deployments.csv"),
-            output=os.path.abspath(output), client=client, deployment=deployment,
-            individual=individual, label=label, ignore=list(ignore), response=response,
-            features=None if features is None else list(features), shape=shape, reference=reference,
-            confidence=confidence, seed=seed, force=force,
-        )  # fmt: skip
+        try:
+            text, notes = _native.fit(
+                _path(data, folder, "data"), _path(deployments, folder, "deployments"),
+                output=os.path.abspath(output), client=client, deployment=deployment,
+                individual=individual, label=label, ignore=list(ignore), response=response,
+                features=None if features is None else list(features), shape=shape,
+                reference=reference, confidence=confidence, seed=seed, force=force,
+            )  # fmt: skip
+        except _native.InputError as error:
+            # A frame is called by its argument, not by the file that nobody can look into.
+            raise _native.InputError(str(error).replace(os.path.join(folder, ""), "")) from None
     for note in notes:
         warnings.warn(note, stacklevel=2)
     fields = json.loads(text)

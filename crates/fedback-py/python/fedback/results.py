@@ -201,8 +201,8 @@ class Sweep(list):
     """The runs, curves or answers of a sweep, in the order of its points."""
 
     def to_pandas(self):
-        """One frame: the records of every run, with a column for every key that was swept; where the
-        runs are recorded, ``run`` and ``name`` say which."""
+        """One frame: the records of every run, with a column for every key that was swept; where
+        the runs are recorded, ``run`` and ``name`` say which."""
         import pandas
 
         frames = [one.to_pandas().assign(**{**one._named(), **one.set}) for one in self]

@@ -1,7 +1,6 @@
 //! `fedback fit DATA --deployments THETAS`.
 
 use fedback::core::stream::Seed;
-use fedback::fit::location::LocationTest;
 use fedback::fit::model::{Direction, Shape};
 use fedback::lab::error::Error;
 use fedback::lab::fit::{Columns, Fitted, Folder, Input, Question};
@@ -71,7 +70,8 @@ fn text(fitted: &Fitted, folder: &Folder) -> String {
         ["client", "of", "sensitivity", "± se", "low", "high", "df", "bracket", "location p"];
     let header: Vec<String> = header.map(String::from).to_vec();
     let mut rows = Vec::new();
-    for (client, name) in fitted.clients.iter().zip(&input.clients) {
+    for at in fitted.shown_order() {
+        let (client, name) = (&fitted.clients[at], &input.clients[at]);
         let estimates = client.estimates();
         for (at, estimate) in estimates.iter().enumerate().take(MOST_NUMBERS) {
             let (low, high) = estimate.interval(fitted.confidence);
@@ -86,10 +86,7 @@ fn text(fitted: &Fitted, folder: &Folder) -> String {
                 short(high),
                 format!("{:.0}", estimate.degrees),
                 once(format!("{} to {}", short(client.bracket.low), short(client.bracket.high))),
-                once(match client.location {
-                    LocationTest::PValue(p) => short(p),
-                    LocationTest::Binary => "skipped".into(),
-                }),
+                once(client.location.map_or("skipped".into(), |test| short(test.corrected))),
             ]);
         }
         if estimates.len() > MOST_NUMBERS {
@@ -98,10 +95,46 @@ fn text(fitted: &Fitted, folder: &Folder) -> String {
         }
     }
     page.text += &table(&header, &rows);
+    page.text += &missing(fitted);
     page.text += "  not identified:\n";
     fitted.not_identified.iter().for_each(|what| page.item(what));
     let spec = folder.spec.display();
     page.text + &format!("  wrote {spec}; now: fedback check {spec}\n")
+}
+
+/// Who is not seen again, a line for each client and step.
+fn missing(fitted: &Fitted) -> String {
+    let names = &fitted.input.names;
+    let mut out = String::new();
+    for at in fitted.shown_order() {
+        for (missing, test) in &fitted.clients[at].missing {
+            if missing.count == 0 {
+                continue;
+            }
+            let score = match test {
+                Some(test) if test.rejects() => {
+                    format!("evidence that it depends on the score (p = {})", short(test.corrected))
+                }
+                Some(test) => {
+                    format!(
+                        "no evidence that it depends on the score (p = {})",
+                        short(test.corrected)
+                    )
+                }
+                None => "too few to tell whether it depends on the score".into(),
+            };
+            out += &format!(
+                "    {}: {} of {} seen under {} ({:.0} %) are missing under {}; {score}\n",
+                fitted.input.clients[at],
+                missing.count,
+                missing.of,
+                names[missing.from],
+                100.0 * missing.share(),
+                names[missing.from + 1],
+            );
+        }
+    }
+    if out.is_empty() { out } else { format!("  not seen again:\n{out}") }
 }
 
 /// Which number of a sensitivity it is.

@@ -30,7 +30,7 @@ use fedback::core::simd::Simd;
 use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
-use fedback::lab::plan::Outline;
+use fedback::lab::plan::{Outline, Plan};
 use fedback::lab::spec::{Document, KeyError};
 use fedback::lab::store::{RunId, Store};
 use fedback::lab::threads;
@@ -83,6 +83,12 @@ impl Context {
         if !self.quiet {
             crate::output::complain(&format!("warning: {message}"));
         }
+    }
+
+    /// Repeats what a spec doubts.
+    fn repeat_doubts(&self, plans: &[Plan]) {
+        let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
+        doubts.iter().for_each(|doubt| self.warn(&format!("doubted in the spec: {doubt}")));
     }
 
     /// Does something that is saved before it is stopped.

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 
 pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
+    context.repeat_doubts(&experiment.plans);
     // Said before a store is made.
     experiment
         .plans
