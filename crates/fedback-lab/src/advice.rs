@@ -393,6 +393,7 @@ pub fn planned_spec(
 ) -> String {
     document.rewritten(|table| {
         let (scheme, cohort) = scheme_and_cohort(best.scheme);
+        table.remove("budget");
         table.insert("rounds".into(), (best.reach.rounds as i64).into());
         if let Some(algorithm) = table.get_mut("algorithm").and_then(Value::as_table_mut) {
             rival.write(algorithm);

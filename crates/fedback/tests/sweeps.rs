@@ -1,5 +1,6 @@
 //! Sweeps as a user writes them: keys that vary together, budgets instead of rounds, what is refused.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -24,9 +25,15 @@ every = 1000
 
 fn fedback(set: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("spec.toml"), SPEC).unwrap();
+    answer(folder.path(), &["run", "spec.toml", "--json", "--store", "none"], set)
+}
+
+fn answer(folder: &Path, args: &[&str], set: &[&str]) -> Output {
+    if !folder.join("spec.toml").exists() {
+        std::fs::write(folder.join("spec.toml"), SPEC).unwrap();
+    }
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.current_dir(folder.path()).args(["run", "spec.toml", "--json", "--store", "none"]);
+    command.current_dir(folder).args(args);
     for assignment in set {
         command.args(["--set", assignment]);
     }
@@ -74,6 +81,18 @@ fn a_budget_says_how_many_rounds_there_are() {
     }
     let swept = points(&["budget={steps=60}", r#"sweep={"algorithm.local_steps"=[1, 7]}"#]);
     assert_eq!(swept.iter().map(|(_, last)| *last).collect::<Vec<_>>(), [60, 8]);
+}
+
+/// What `plan` writes counts its rounds, and can be run.
+#[test]
+fn a_plan_for_a_budget_can_be_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = ["plan", "spec.toml", "--accuracy", "1", "--repetitions", "20", "--quiet"];
+    let set = ["budget={steps=500}", r#"algorithm.scheme="without-replacement""#];
+    let planned = answer(folder.path(), &[&plan[..], &["--output", "planned.toml"]].concat(), &set);
+    assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
+    let run = answer(folder.path(), &["run", "planned.toml", "--store", "none"], &[]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }
 
 #[test]
