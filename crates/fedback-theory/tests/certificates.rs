@@ -1,14 +1,16 @@
 //! Certificates of problems whose answer is known in closed form.
 
-use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+mod tables;
+
+use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{
     Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
 };
 use fedback_core::response::{Sensitivity, best_response, location};
-use fedback_core::stream::Seed;
 use fedback_theory::certificate::{Certificate, Confidence, Inapplicable, Tips, Verdict, Why};
+use tables::table;
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
     let mean = vec![mean; weights.len() * dim];
@@ -123,23 +125,6 @@ fn complex_eigenvalues() {
     assert_eq!(large.judgement.own_steps.answer.settles, Some(false));
 }
 
-fn table(values: &[f64], labels: &[f64], features: usize) -> Table {
-    let raw = RawTable {
-        features: (0..features).map(|j| format!("x{j}")).collect(),
-        values: values.to_vec(),
-        labels: labels.to_vec(),
-        clients: None,
-    };
-    let how = Preparation {
-        shuffle: false,
-        standardize: false,
-        intercept: false,
-        partition: Partition::Equal(1),
-        by_class: false,
-    };
-    Table::new(raw, &how, Seed(1)).unwrap()
-}
-
 /// H = diag(1, 3) and H⁻¹J = [[3, −9], [1, −3]], whose square is zero: rows (±1, ±√3) with the label −1
 /// have the stable point 0, the residual 1 and hence J = M. Minimisation ends after two steps, the
 /// eigenvalues of H + J are −1 ± √2 i.
@@ -150,7 +135,7 @@ fn minimisation_only() {
     let response = Sensitivity::Matrix(vec![vec![vec![3.0, -9.0], vec![3.0, -9.0]]]);
     let federation = Federation::new(
         vec![1.0],
-        Base::Table(table(&rows, &[-1.0; 4], 2)),
+        Base::Table(table(&rows, &[-1.0; 4], 1, false)),
         location(&response, 2, false),
         Loss::Squared { l2: 0.0 },
     )
@@ -169,7 +154,7 @@ fn minimisation_only() {
 fn several_stable_points() {
     let federation = Federation::new(
         vec![1.0],
-        Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1)),
+        Base::Table(table(&[1.0; 5], &[1.0, 0.0, 0.0, 0.0, 0.0], 1, false)),
         best_response(&Sensitivity::Scalar(vec![1.0]), &[0], 1),
         Loss::Logistic { l2: 0.0 },
     )

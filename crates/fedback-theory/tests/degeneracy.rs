@@ -1,12 +1,15 @@
 //! When a reaction is absorbed by the intercept, and when it is not.
 
-use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+mod tables;
+
+use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
 use fedback_theory::degeneracy::degeneracy;
 use fedback_theory::stable::stable_point;
+use tables::table;
 
 fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
     let mut draws = Stream::for_problem(Seed(11), Purpose::Means).draws();
@@ -16,16 +19,7 @@ fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
         labels.push(f64::from(x[0] - 0.7 * x[1] + 0.4 + draws.normal() > 0.0));
         values.extend(x);
     }
-    let features = ["a", "b", "c"].map(String::from).to_vec();
-    let raw = RawTable { features, values, labels, clients: None };
-    let how = Preparation {
-        shuffle: false,
-        standardize: true,
-        intercept,
-        partition: Partition::Equal(3),
-        by_class: true,
-    };
-    let table = Table::new(raw, &how, Seed(0)).unwrap();
+    let table = table(&values, &labels, 3, intercept);
     let response = best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim);
     Federation::new([0.2, 0.5, 0.3], Base::Table(table), response, loss).unwrap()
 }

@@ -1,12 +1,14 @@
 //! Radii and largest steps against closed forms.
 
-use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+mod tables;
+
+use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Aggregate, Deploy, Protocol, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, best_response, location};
-use fedback_core::stream::Seed;
 use fedback_theory::limit::RoundMap;
+use tables::table;
 
 /// A normal problem with a matrix for every client, unequal weights and a constant step of 0.2.
 struct Problem {
@@ -60,23 +62,15 @@ impl Problem {
 }
 
 /// One client with one feature, squared loss and a best response.
-fn table(rows: &[f64], labels: &[f64], epsilon: f64, local_steps: usize) -> (Federation, Protocol) {
-    let raw = RawTable {
-        features: vec!["x".into()],
-        values: rows.to_vec(),
-        labels: labels.to_vec(),
-        clients: None,
-    };
-    let how = Preparation {
-        shuffle: false,
-        standardize: false,
-        intercept: false,
-        partition: Partition::Equal(1),
-        by_class: false,
-    };
+fn reacting(
+    rows: &[f64],
+    labels: &[f64],
+    epsilon: f64,
+    local_steps: usize,
+) -> (Federation, Protocol) {
     let federation = Federation::new(
         vec![1.0],
-        Base::Table(Table::new(raw, &how, Seed(1)).unwrap()),
+        Base::Table(table(rows, labels, 1, false)),
         best_response(&Sensitivity::Scalar(vec![epsilon]), &[0], 1),
         Loss::Squared { l2: 0.0 },
     )
@@ -144,7 +138,7 @@ fn averaged_models_never_settle() {
 /// E Π (1 − η x²)² over the four orders of rows.
 #[test]
 fn batches_that_differ_count() {
-    let (federation, protocol) = table(&[1.0, 3.0], &[0.0, 0.0], 0.0, 2);
+    let (federation, protocol) = reacting(&[1.0, 3.0], &[0.0, 0.0], 0.0, 2);
     let mut map = RoundMap::new(&federation, &protocol, None, &[0.0]).unwrap();
     let eta = 0.15;
     let factor = |x: f64| (1.0 - eta * x * x) * (1.0 - eta * x * x);
@@ -160,7 +154,7 @@ fn batches_that_differ_count() {
 #[test]
 fn reacting_rows_count() {
     let (rows, labels, epsilon, theta, eta) = ([1.0, 2.0, -0.5], [1.0, 0.5, 2.0], 0.3, 0.4, 0.1);
-    let (federation, protocol) = table(&rows, &labels, epsilon, 1);
+    let (federation, protocol) = reacting(&rows, &labels, epsilon, 1);
     let mut map = RoundMap::new(&federation, &protocol, None, &[theta]).unwrap();
     let gradient = |x: f64, y: f64, t: f64| {
         let moved = x - epsilon * t;

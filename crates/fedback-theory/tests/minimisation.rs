@@ -1,6 +1,8 @@
 //! Repeated minimisation, judged against as many plain minimisations as it takes to see.
 
-use fedback_core::base::{Base, Partition, Preparation, RawTable, Table};
+mod tables;
+
+use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
@@ -10,6 +12,7 @@ use fedback_theory::certificate::Certificate;
 use fedback_theory::minimisation::{Minimisation, Why};
 use fedback_theory::stable::stable_points;
 use nalgebra::DVector;
+use tables::table;
 
 /// Three clients with thirty rows each whose sensitivities are multiples of `scale`.
 fn rows(loss: Loss, seed: u64, scale: f64) -> Federation {
@@ -22,16 +25,7 @@ fn rows(loss: Loss, seed: u64, scale: f64) -> Federation {
         labels.push(if matches!(loss, Loss::Squared { .. }) { score } else { label });
         values.extend(x);
     }
-    let features = ["a", "b", "c"].map(String::from).to_vec();
-    let raw = RawTable { features, values, labels, clients: None };
-    let how = Preparation {
-        shuffle: false,
-        standardize: true,
-        intercept: true,
-        partition: Partition::Equal(3),
-        by_class: true,
-    };
-    let table = Table::new(raw, &how, Seed(0)).unwrap();
+    let table = table(&values, &labels, 3, true);
     let sensitivity = Sensitivity::Scalar([1.0, -0.4, 0.2].map(|e| e * scale).to_vec());
     let response = best_response(&sensitivity, &[0, 1], table.dim);
     Federation::new([0.5, 0.3, 0.2], Base::Table(table), response, loss).unwrap()

@@ -1,12 +1,15 @@
 //! Stable and optimal points against closed forms and against their definitions.
 
-use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table};
+mod tables;
+
+use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::response::{Sensitivity, Shift, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
 use fedback_theory::optimal::optimal_point;
 use fedback_theory::stable::{Note, Stability, stable_point, stable_points};
+use tables::table;
 
 fn gaussian(weights: &[f64], mean: &[f64], sensitivity: &[f64]) -> Federation {
     Federation::new(
@@ -31,20 +34,7 @@ fn rows(loss: Loss, response: impl Fn(usize) -> Shift, intercept: bool, seed: u6
         });
         values.extend(x);
     }
-    let raw = RawTable {
-        features: ["a", "b", "c"].map(String::from).to_vec(),
-        values,
-        labels,
-        clients: None,
-    };
-    let how = Preparation {
-        shuffle: false,
-        standardize: true,
-        intercept,
-        partition: Partition::Equal(3),
-        by_class: true,
-    };
-    let table = Table::new(raw, &how, Seed(0)).unwrap();
+    let table = table(&values, &labels, 3, intercept);
     let response = response(table.dim);
     Federation::new([0.2, 0.5, 0.3], Base::Table(table), response, loss).unwrap()
 }
@@ -191,22 +181,10 @@ fn the_optimum_is_never_worse_than_the_stable_point() {
 
 #[test]
 fn separable_rows_without_penalty_have_no_stable_point() {
-    let raw = RawTable {
-        features: vec!["a".into()],
-        values: vec![-2.0, -1.0, 1.0, 2.0],
-        labels: vec![0.0, 0.0, 1.0, 1.0],
-        clients: None,
-    };
-    let how = Preparation {
-        shuffle: false,
-        standardize: false,
-        intercept: false,
-        partition: Partition::Equal(1),
-        by_class: true,
-    };
-    let table = Base::Table(Table::new(raw, &how, Seed(0)).unwrap());
+    let table = table(&[-2.0, -1.0, 1.0, 2.0], &[0.0, 0.0, 1.0, 1.0], 1, false);
     let federation =
-        Federation::new([1.0], table, Shift::None, Loss::Logistic { l2: 0.0 }).unwrap();
+        Federation::new([1.0], Base::Table(table), Shift::None, Loss::Logistic { l2: 0.0 })
+            .unwrap();
     let report = stable_points(&federation, &[0.0]);
     assert_eq!(report.stability(), Stability::Unknown);
     assert_eq!(report.notes, [Note::NotFound]);

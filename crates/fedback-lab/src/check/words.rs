@@ -170,8 +170,9 @@ impl Words<'_> {
                         format!("whether repeated risk minimisation does is not known: {again}")
                     }
                     (Some(true), _) => format!("repeated risk minimisation does not: {again}"),
-                    (_, Some(true)) => format!("at its own step sizes it may not: {own_why}"),
-                    (_, None) => format!("at its own step sizes it may not: {own_why}"),
+                    (_, Some(true) | None) => {
+                        format!("at its own step sizes it may not: {own_why}")
+                    }
                     (_, Some(false)) => format!(
                         "at its own step sizes it may not: {own_why}; repeated risk \
                          minimisation does not: {again}"

@@ -29,53 +29,32 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The most rounds within the budget.
+    /// The most rounds within the budget; a client that is drawn twice counts twice.
     pub fn rounds(self, protocol: &Protocol, clients: usize) -> Result<u64, KeyError> {
-        let cost = RoundCost::of(protocol, clients);
-        let (key, budget, each) = match self {
-            Budget::Steps(most) => ("steps", most, Some(cost.steps)),
-            Budget::Communications(most) => ("communications", most, Some(1)),
-            Budget::SampleGradients(most) => ("sample_gradients", most, cost.sample_gradients),
-            Budget::Deployments(most) => ("deployments", most, Some(cost.deployments)),
-        };
-        let fail = |why: String| KeyError::new(format!("budget.{key}"), why);
-        let each = each.ok_or_else(|| {
-            fail("batch = \"all\" takes no samples; budget steps or communications".into())
-        })?;
-        match budget.0 / each {
-            0 => Err(fail(format!("found {}; one round takes {each}", budget.0))),
-            rounds => Ok(rounds),
-        }
-    }
-}
-
-/// What one round takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoundCost {
-    /// Local steps of one client.
-    pub steps: u64,
-    /// Gradients of single observations, all clients of a cohort together; none where gradients are exact.
-    pub sample_gradients: Option<u64>,
-    /// Models deployed to a population, all clients of a cohort together.
-    pub deployments: u64,
-}
-
-impl RoundCost {
-    /// Of a protocol; a client that is drawn twice counts twice.
-    pub fn of(protocol: &Protocol, clients: usize) -> Self {
         let cohort = protocol.scheme.cohort().unwrap_or(clients) as u64;
         let steps = protocol.local_steps as u64;
         let all = cohort.saturating_mul(steps);
-        RoundCost {
-            steps,
-            sample_gradients: match protocol.batch {
-                Batch::Sampled(size) => Some(all.saturating_mul(size as u64)),
-                Batch::All => None,
+        let (key, budget, each) = match self {
+            Budget::Steps(most) => ("steps", most, steps),
+            Budget::Communications(most) => ("communications", most, 1),
+            Budget::SampleGradients(most) => match protocol.batch {
+                Batch::Sampled(size) => ("sample_gradients", most, all.saturating_mul(size as u64)),
+                Batch::All => {
+                    let why = "batch = \"all\" takes no samples; budget steps or communications";
+                    return Err(KeyError::new("budget.sample_gradients", why));
+                }
             },
-            deployments: match protocol.deploy {
-                Deploy::Step => all,
-                Deploy::Round => cohort,
+            Budget::Deployments(most) => match protocol.deploy {
+                Deploy::Step => ("deployments", most, all),
+                Deploy::Round => ("deployments", most, cohort),
             },
+        };
+        match budget.0 / each {
+            0 => {
+                let why = format!("found {}; one round takes {each}", budget.0);
+                Err(KeyError::new(format!("budget.{key}"), why))
+            }
+            rounds => Ok(rounds),
         }
     }
 }

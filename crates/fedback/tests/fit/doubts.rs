@@ -1,43 +1,13 @@
 //! What `fedback fit` doubts: said, kept by the spec, and repeated wherever the spec is used.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use fedback::core::stream::{Draws, Purpose, Seed, Stream};
-use serde_json::Value;
+
+use super::{Folder, answer};
 
 fn noise(seed: u64) -> Draws {
     Stream::for_problem(Seed(seed), Purpose::Data).draws()
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new(data: &str, thetas: &str) -> Self {
-        let folder = Folder(tempfile::tempdir().unwrap());
-        std::fs::write(folder.path().join("data.csv"), data).unwrap();
-        std::fs::write(folder.path().join("thetas.csv"), thetas).unwrap();
-        folder
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn fedback(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-        command.args(args).current_dir(self.path()).output().unwrap()
-    }
-
-    fn fit(&self, args: &[&str]) -> Output {
-        self.fedback(&[&["fit", "data.csv", "--deployments", "thetas.csv"], args].concat())
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        let output = self.fedback(args);
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
 }
 
 fn stderr(output: &Output) -> String {
@@ -79,8 +49,7 @@ fn people_who_leave_are_noticed() {
     assert!(warning.contains("% at south") && !warning.contains("north"), "{warning}");
     let text = stdout(&output);
     assert!(text.contains("no evidence that it depends on the score"), "{text}");
-    let json =
-        folder.json(&["fit", "data.csv", "--deployments", "thetas.csv", "--json", "--force"]);
+    let json = folder.json(&["--force"]);
     let missing = |client: usize| &json["clients"][client]["missing"][0];
     assert_eq!((&missing(1)["from"], &missing(1)["to"]), (&"old".into(), &"new".into()));
     let share = |client: usize| {
@@ -106,12 +75,13 @@ fn doubts_travel_with_the_spec() {
         let warning = stderr(&said);
         let repeated = "doubted in the spec: evidence that who leaves depends on the score";
         assert!(warning.contains(repeated), "{args:?}: {warning}");
-        let json = folder.json(&[&args[..], &["--json"]].concat());
+        let json = answer(&folder.fedback(&[&args[..], &["--json"]].concat()));
         let doubts = json["doubts"].as_array().unwrap();
         assert!(doubts.iter().any(|doubt| doubt.as_str().unwrap().contains("south")), "{json}");
     }
     // Deleted, they are gone, and nothing else has changed.
-    let settled = folder.json(&["run", spec, "--set", "doubts=[]", "--set", "rounds=20", "--json"]);
+    let again = ["run", spec, "--set", "doubts=[]", "--set", "rounds=20", "--json"];
+    let settled = answer(&folder.fedback(&again));
     assert!(settled.get("doubts").is_none());
     let wrong = folder.fedback(&["check", spec, "--set", "doubts=3"]);
     assert_eq!(wrong.status.code(), Some(2));

@@ -1,5 +1,7 @@
 //! `fedback fit` as a user runs it.
 
+mod doubts;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -79,15 +81,20 @@ impl Folder {
         self.fedback(&[&["fit", "data.csv", "--deployments", "thetas.csv"], args].concat())
     }
 
+    /// The JSON that `fit` prints.
     fn json(&self, args: &[&str]) -> Value {
-        let output = self.fit(&[&["--json"], args].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        answer(&self.fit(&[&["--json"], args].concat()))
     }
 
     fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path().join(name)).unwrap()
     }
+}
+
+/// The JSON that a command printed; it must have succeeded.
+fn answer(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
