@@ -242,6 +242,12 @@ impl Protocol {
         Step(round.0 * self.local_steps as u64)
     }
 
+    /// The step sizes of the round that follows `round`.
+    pub fn sizes(&self, round: Round) -> impl Iterator<Item = f64> + use<> {
+        let (first, size) = (self.first_step(round).0, self.step_size);
+        (first..first + self.local_steps as u64).map(move |step| size.at(Step(step)))
+    }
+
     /// The weight with which client i enters averages over all clients: p_i, or 1/N where objectives
     /// are scaled.
     pub fn weight(&self, weights: &[f64], client: usize) -> f64 {

@@ -1,7 +1,7 @@
 //! What a client does with an order: the interface between those who ask and those who work.
 
 use fedback_core::federation::ClientId;
-use fedback_core::protocol::{Protocol, Round, Step};
+use fedback_core::protocol::{Protocol, Round};
 use fedback_core::stream::Streams;
 
 use crate::oracle;
@@ -95,8 +95,6 @@ pub trait Work: Sync {
 
 /// Writes the step sizes of the round that follows `round` to `out`.
 pub fn step_sizes(protocol: &Protocol, round: Round, out: &mut Vec<f64>) {
-    let first = protocol.first_step(round).0;
     out.clear();
-    let steps = first..first + protocol.local_steps as u64;
-    out.extend(steps.map(|t| protocol.step_size.at(Step(t))));
+    out.extend(protocol.sizes(round));
 }

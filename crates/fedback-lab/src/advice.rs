@@ -79,7 +79,7 @@ pub struct Advice {
     pub paper: Option<(Option<Cost>, Option<Cost>)>,
     /// √(C Q/R).
     pub noise_limited_local_steps: Option<f64>,
-    /// What simulation says of the planned setting.
+    /// What simulation says of the planned setting; none where that would take too long.
     pub verified: Option<Verified>,
     /// What the spec doubts.
     pub doubts: Vec<String>,
@@ -181,8 +181,7 @@ impl Advice {
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
         let planned = planned(plan, &best, advice.rival, point);
         advice.paper = theorem(&planned, &advice.question, &best);
-        advice.verified =
-            Some(verify::verify(&planned, best.reach.watched, &advice, listener, stop)?);
+        advice.verified = verify::verify(&planned, best.reach.watched, &advice, listener, stop)?;
         Ok(advice)
     }
 

@@ -165,7 +165,7 @@ impl Guarantees {
 
     /// Every constant that one version does not have, with the reason.
     pub fn undefined(&self) -> Vec<(&'static str, String)> {
-        let (printed, corrected) = (self.bounds.printed.entries(), self.bounds.corrected.entries());
+        let (printed, corrected) = (entries(&self.bounds.printed), entries(&self.bounds.corrected));
         let both = printed.into_iter().zip(corrected);
         let words = |value: Value| value.map_err(words::undefined).err();
         both.filter_map(|((key, printed), (_, corrected))| {
@@ -198,7 +198,7 @@ impl Guarantees {
     /// The object of the JSON contract.
     pub fn to_json(&self) -> Json {
         let constants = self.constants().map(|(key, constant)| {
-            let (origin, how) = (constant.origin().as_str(), words::how(constant.how));
+            let (origin, how) = (words::origin(constant.how), words::how(constant.how));
             (key, json!({"value": constant.value, "origin": origin, "how": how}))
         });
         let undefined = self.undefined().into_iter().map(|(key, why)| (key, json!(why)));
@@ -294,8 +294,18 @@ fn no_law(why: &NoLaw) -> String {
     }
 }
 
+/// Every constant of a version, by its key.
+pub fn entries(bound: &Bound) -> Vec<(&'static str, Value)> {
+    let keys = ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
+    let mut entries = vec![("mu_tilde", bound.mu_tilde)];
+    entries.extend(keys.into_iter().zip(bound.c));
+    entries.extend([("eta0", bound.eta0), ("B", bound.b), ("beta", bound.beta)]);
+    entries.extend([("gamma", bound.gamma), ("upsilon", bound.upsilon)]);
+    entries
+}
+
 fn numbers(bound: &Bound) -> Json {
-    object(bound.entries().into_iter().map(|(key, value)| (key, json!(value.ok()))))
+    object(entries(bound).into_iter().map(|(key, value)| (key, json!(value.ok()))))
 }
 
 fn object<'a>(pairs: impl IntoIterator<Item = (&'a str, Json)>) -> Json {

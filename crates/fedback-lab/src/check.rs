@@ -4,6 +4,7 @@
 //! *settles* is tried as well: a few seeded repetitions of the run itself must end where it was said
 //! ([`trial`]).
 
+mod confidence;
 mod json;
 mod picture;
 pub mod trial;
@@ -11,7 +12,7 @@ pub mod words;
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_theory::certificate::{Case, Certificate, Confidence, Outlook, SmallSteps, Verdict};
+use fedback_theory::certificate::{Case, Certificate, Outlook, SmallSteps, Verdict};
 use fedback_theory::stable;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 
@@ -21,6 +22,7 @@ use crate::plan::Plan;
 use trial::Trial;
 use words::Words;
 
+pub use confidence::Confidence;
 pub use picture::{Curve, figure};
 
 /// Rows of all resamples together that are judged where every judgement reads the rows again and again.
@@ -119,7 +121,7 @@ impl Check {
         };
         let mut reason = words.reason(verdict);
         if let Some(why) = &dynamics.unknown {
-            let (equal, words) = (verdict.as_str(), &reason);
+            let (equal, words) = (crate::words::verdict(verdict), &reason);
             reason = format!("{why}; were all clients equally fast it would be: {equal} ({words})");
             verdict = Verdict::Unknown;
         }

@@ -145,7 +145,7 @@ impl Solution {
         let first = self.stable.points.first();
         let mut object = json!({
             "stable_point": first.map(|point| &point.theta),
-            "stability": self.stable.stability().as_str(),
+            "stability": words::stability(self.stable.stability()),
             "reason": words::stable(&self.stable),
             "optimal_point": self.optimal.as_ref().map(|point| &point.theta),
             "risk_stable": self.risk_stable,

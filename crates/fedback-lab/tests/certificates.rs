@@ -13,6 +13,7 @@ use fedback_core::stream::Seed;
 use fedback_engine::backend::{Course, Device, assemble};
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;
+use fedback_lab::words;
 use fedback_theory::certificate::Verdict;
 use fedback_theory::cohort::rescales;
 use rayon::prelude::*;
@@ -133,7 +134,11 @@ fn settles_is_never_wrong() {
             Outcome::Held => "held",
             Outcome::Undecided => "undecided",
             Outcome::Wrong(why) => {
-                wrong.push(format!("{seed} {}: {why}\n  {}", check.verdict.as_str(), check.reason));
+                wrong.push(format!(
+                    "{seed} {}: {why}\n  {}",
+                    words::verdict(check.verdict),
+                    check.reason
+                ));
                 "wrong"
             }
         };
@@ -146,7 +151,7 @@ fn settles_is_never_wrong() {
             }
         }
         for ((table, verdict, word), count) in &tally {
-            println!("table {table:5} {:26}{word:10} {count}", verdict.as_str());
+            println!("table {table:5} {:26}{word:10} {count}", words::verdict(*verdict));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

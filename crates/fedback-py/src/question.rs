@@ -12,6 +12,7 @@ use fedback_lab::exact::exact as exact_of;
 use fedback_lab::plan::Plan;
 use fedback_lab::solution::Solution;
 use fedback_lab::spec::SchemeName;
+use fedback_lab::words;
 use fedback_theory::planner::Prices;
 use pyo3::prelude::*;
 
@@ -90,7 +91,7 @@ pub fn check(
             check = check.with_resamples(plan, resamples)?;
         }
         let label = label_of(&plan.spec.name, &plan.set);
-        let title = format!("{label}: {}", check.verdict.as_str());
+        let title = format!("{label}: {}", words::verdict(check.verdict));
         let subtitle = "below 1 errors shrink from round to round, near the stable point";
         let picture =
             Curve::of(plan, &check, label).map(|curve| figure(&title, subtitle, &[curve]).to_svg());

@@ -28,7 +28,7 @@ pub struct Alternative {
 }
 
 /// Numbers that following the trajectory may touch.
-const MOST_WORK: f64 = 3e8;
+const MOST_WORK: f64 = 3e9;
 
 impl Setting {
     /// β and γ that the theorems are read at, in the corrected setting.
@@ -86,12 +86,6 @@ pub(crate) fn trajectory(
     rounds: u64,
 ) -> Pair {
     let point = stable_point.ok_or(Undefined::NoStablePoint)?;
-    let dim = federation.dim() as f64;
-    let each = if federation.response().is_diagonal() { dim } else { 4.0 * dim.powi(3) };
-    let steps = rounds as f64 * protocol.local_steps as f64;
-    if steps * each * federation.clients() as f64 > MOST_WORK {
-        return Err(Undefined::LongTrajectory);
-    }
     // Before an aggregation the average of all clients is what full participation makes of it, and
     // that of scaled steps is the average of unscaled ones with the clients' weights.
     let mut before = *protocol;
@@ -103,9 +97,12 @@ pub(crate) fn trajectory(
         ExactCurve::new(federation, protocol, None, start, Some(point))
             .map_err(|_| Undefined::NotExact)
     };
-    let mut first = curve(&before)?;
+    let (mut first, mut curve) = (curve(&before)?, curve(protocol)?);
+    // The clients' own gradients are as much work again.
+    if 2.0 * rounds as f64 * curve.work_of_round() > MOST_WORK {
+        return Err(Undefined::LongTrajectory);
+    }
     first.advance();
-    let mut curve = curve(protocol)?;
     let gradients = (0..rounds).map(|_| curve.advance_watching_gradients());
     let largest = gradients.fold(0.0, f64::max);
     match largest.is_finite() {

@@ -125,7 +125,7 @@ impl Field {
     pub(crate) fn all(federation: &Federation, protocol: &Protocol, point: &[f64]) -> Vec<Self> {
         let all: Vec<usize> = (0..federation.clients()).collect();
         let (weights, schemes) = (federation.weights(), [protocol.scheme]);
-        let cohorts = Cohorts::of_schemes(weights, protocol, None, &schemes);
+        let cohorts = Cohorts::of_schemes(weights, protocol, None, &schemes, false);
         match Clients::of(federation, protocol, &all, point) {
             Clients::Split(parts) => {
                 parts.iter().map(|clients| Field::new(clients, &cohorts)).collect()

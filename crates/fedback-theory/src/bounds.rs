@@ -132,16 +132,6 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Every constant under its key.
-    pub fn entries(&self) -> Vec<(&'static str, Value)> {
-        let keys = ["c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9"];
-        let mut entries = vec![("mu_tilde", self.mu_tilde)];
-        entries.extend(keys.into_iter().zip(self.c));
-        entries.extend([("eta0", self.eta0), ("B", self.b), ("beta", self.beta)]);
-        entries.extend([("gamma", self.gamma), ("upsilon", self.upsilon)]);
-        entries
-    }
-
     /// The bound on E|θ^t − θ^PS|² under the theorem's step size.
     pub fn at(&self, step: f64) -> Option<f64> {
         Some(self.upsilon.ok()? / (self.gamma.ok()? + step))

@@ -29,12 +29,12 @@ pub use clients::{ClientPart, Clients, Tips, Without};
 pub use local::{Bias, LocalTruth};
 pub use outlook::{Case, Outlook};
 pub use small_steps::SmallSteps;
-pub use verdict::{Confidence, Judgement, Verdict};
+pub use verdict::{Judgement, Verdict};
 pub use why::{Answer, Why};
 
 use crate::cohort::Arrived;
 use crate::constants::Constants;
-use crate::degeneracy::{self, Degeneracy};
+use crate::degeneracy::{Degeneracy, degeneracy};
 use crate::optimal::{OptimalPoint, optimal_point};
 use crate::stable::{StablePoint, StableReport, stable_points};
 
@@ -106,7 +106,7 @@ impl Certificate {
         Certificate {
             assumptions: assumptions::assumptions(federation, start, theta),
             approximation: approximation::approximation(federation, average, theta, optimum),
-            degeneracy: degeneracy::of_points(federation, theta, optimum),
+            degeneracy: degeneracy(federation, theta, optimum),
             judgement,
             points,
             optimal,

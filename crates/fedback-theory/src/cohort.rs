@@ -56,21 +56,12 @@ impl Cohorts {
     /// Of one protocol. First arrivals need `arrived`, or are taken for equally fast ones.
     pub(crate) fn of(weights: &[f64], protocol: &Protocol, arrived: Option<&Arrived>) -> Self {
         let keeps = protocol.local.keeps();
-        Cohorts::new(weights, protocol, arrived, &[protocol.scheme], keeps)
+        Cohorts::of_schemes(weights, protocol, arrived, &[protocol.scheme], keeps)
     }
 
-    /// Of several schemes that share E(c).
+    /// Of several schemes that share E(c). The random numbers are c_k or, of one scheme whose clients keep
+    /// something, b_k.
     pub(crate) fn of_schemes(
-        weights: &[f64],
-        protocol: &Protocol,
-        arrived: Option<&Arrived>,
-        schemes: &[Scheme],
-    ) -> Self {
-        Cohorts::new(weights, protocol, arrived, schemes, false)
-    }
-
-    /// The random numbers are c_k or, of a scheme whose clients keep something, b_k.
-    fn new(
         weights: &[f64],
         protocol: &Protocol,
         arrived: Option<&Arrived>,
@@ -203,12 +194,6 @@ impl Multinomial<'_> {
     }
 }
 
-/// (N−K)/(K(N−1)), the variance of a mean of K of N values without replacement in units of theirs.
-fn finite_population(clients: usize, cohort: usize) -> f64 {
-    let (n, k) = (clients as f64, cohort as f64);
-    if clients > 1 { (n - k) / (k * (n - 1.0)) } else { 0.0 }
-}
-
 /// Whether an aggregation multiplies the whole model by a random number: the coefficients of a cohort
 /// do not sum to one, and models rather than updates are averaged.
 pub fn rescales(federation: &Federation, protocol: &Protocol) -> bool {
@@ -289,7 +274,9 @@ pub(crate) fn theorem(scheme: Scheme, clients: usize) -> (Theorem, f64) {
         Scheme::Full => (Theorem::Full, 0.0),
         Scheme::WithReplacement { cohort } => (Theorem::With, 1.0 / cohort as f64),
         Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
-            (Theorem::Without, finite_population(clients, cohort))
+            let (n, k) = (clients as f64, cohort as f64);
+            // The variance of a mean of K of N values without replacement, in units of theirs.
+            (Theorem::Without, if n > 1.0 { (n - k) / (k * (n - 1.0)) } else { 0.0 })
         }
     }
 }

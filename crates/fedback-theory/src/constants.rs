@@ -15,28 +15,6 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::round::rows;
 
-/// Where the value of a constant came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The user said so.
-    Given,
-    /// It follows from the problem and holds for every θ.
-    Derived,
-    /// Measured at the stable point; the assumption asks for more.
-    Estimated,
-}
-
-impl Origin {
-    /// The word of the JSON contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::Given => "given",
-            Origin::Derived => "derived",
-            Origin::Estimated => "estimated",
-        }
-    }
-}
-
 /// One constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constant {
@@ -95,18 +73,6 @@ impl Constant {
 
     fn none(how: How) -> Self {
         Constant { value: None, how }
-    }
-
-    /// Where its value came from.
-    pub fn origin(&self) -> Origin {
-        use How::{BatchNoise, FlattestHessian, LargestGradient, SteepestRow};
-        if self.how == How::Given {
-            Origin::Given
-        } else if [FlattestHessian, SteepestRow, BatchNoise, LargestGradient].contains(&self.how) {
-            Origin::Estimated
-        } else {
-            Origin::Derived
-        }
     }
 }
 

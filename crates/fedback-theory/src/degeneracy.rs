@@ -12,8 +12,7 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use nalgebra::DVector;
 
-use crate::optimal::optimal_point;
-use crate::stable::{distance, minimiser, norm, stable_point};
+use crate::stable::{distance, minimiser, norm};
 
 /// What ignoring the reaction costs.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +48,8 @@ impl Degeneracy {
 /// Distances below this share of |θ^PS| are called small.
 const SMALL: f64 = 0.01;
 
-/// Compares the stable point that a run from `start` settles at with the static minimiser and the
-/// optimal point.
-pub fn degeneracy(federation: &Federation, start: &[f64]) -> Degeneracy {
-    let stable = stable_point(federation, start);
-    let starts: Vec<&[f64]> = stable.iter().map(Vec::as_slice).collect();
-    let optimal = optimal_point(federation, &starts).map(|point| point.theta);
-    of_points(federation, stable.as_deref(), optimal.as_deref())
-}
-
-/// The same where the stable and the optimal point are known already.
-pub fn of_points(
+/// Compares a stable point with the static minimiser and an optimal point.
+pub fn degeneracy(
     federation: &Federation,
     stable: Option<&[f64]>,
     optimal: Option<&[f64]>,

@@ -8,7 +8,7 @@
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::misfit::Unsupported;
-use fedback_core::protocol::{Protocol, Round, Step, StepSize};
+use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::risk::Quadratic;
 
 use crate::cohort::{self, Arrived, Cohorts};
@@ -30,9 +30,8 @@ pub struct Moments {
 impl Moments {
     /// Whether every number is finite.
     pub fn is_finite(&self) -> bool {
-        self.distance_sq.unwrap_or(0.0).is_finite()
-            && self.risk.is_finite()
-            && self.consensus.is_finite()
+        let Moments { distance_sq, risk, consensus, .. } = *self;
+        [distance_sq.unwrap_or(0.0), risk, consensus].iter().all(|number| number.is_finite())
     }
 }
 
@@ -112,9 +111,7 @@ impl<'a> ExactCurve<'a> {
 
     /// The step sizes of the next round.
     fn sizes(&self) -> Vec<f64> {
-        let first = self.protocol.first_step(self.round).0;
-        let steps = first..first + self.protocol.local_steps as u64;
-        steps.map(|step| self.protocol.step_size.at(Step(step))).collect()
+        self.protocol.sizes(self.round).collect()
     }
 
     /// Closes one more round.

@@ -110,18 +110,15 @@ pub fn pairs(arrivals: &Arrivals, cohort: usize) -> Result<DMatrix<f64>, NoInclu
 /// The probability that nobody arrives before the deadline.
 pub fn nobody(arrivals: &Arrivals) -> f64 {
     let Some(deadline) = arrivals.deadline else { return 0.0 };
-    let late = |client: usize| match arrivals.latency.as_ref() {
-        Latency::Exponential { mean } => libm::exp(-deadline / mean[client]),
-        Latency::Lognormal { median, sigma } => {
-            let z = libm::log(deadline / median[client]) / sigma[client];
-            0.5 * libm::erfc(z * std::f64::consts::FRAC_1_SQRT_2)
-        }
-        Latency::Trace(trace) => {
-            let own = trace.of(client);
-            own.iter().filter(|latency| **latency > deadline).count() as f64 / own.len() as f64
-        }
+    let Latency::Trace(trace) = arrivals.latency.as_ref() else {
+        let arrived = clock::smooth(&arrivals.latency, libm::log(deadline)).arrived;
+        return arrived.iter().map(|arrived| 1.0 - arrived).product();
     };
-    (0..arrivals.latency.clients()).map(late).product()
+    let late = |client: usize| {
+        let own = trace.of(client);
+        own.iter().filter(|latency| **latency > deadline).count() as f64 / own.len() as f64
+    };
+    (0..trace.clients()).map(late).product()
 }
 
 /// ∫ of `at` along the clock of the arrivals, after `early`, what is certain before it starts; `total`

@@ -6,7 +6,6 @@
 //! errors may grow although their mean error shrinks, and the radius that decides is that of the round
 //! acting on second moments.
 
-use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::Protocol;
@@ -187,9 +186,6 @@ impl RoundMap {
 
 /// Σ p_i trace S_i of single observations at `theta`.
 pub(crate) fn observation_noise(federation: &Federation, theta: &[f64]) -> f64 {
-    if let Base::Gaussian(base) = &federation.base() {
-        return base.dim as f64 * base.noise * base.noise;
-    }
     let noise = |i: usize| {
         federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
     };

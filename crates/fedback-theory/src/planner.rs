@@ -155,7 +155,9 @@ impl Task<'_> {
         let cohorts = paths::cohorts(self.federation.weights(), protocol, &[scheme]);
         let ways = [(cohorts.schemes[0], limit)];
         let mut paths = Paths::new(self, protocol, cohorts, rows::FULL)?;
-        follow(&mut paths, local_steps, step_size, aim, &ways, work)[0].reach
+        let reach = follow(&mut paths, local_steps, step_size, aim, &ways)[0].reach;
+        *work += paths.worked();
+        reach
     }
 }
 
@@ -163,7 +165,7 @@ impl Task<'_> {
 /// first step may be longer, and its first round less stable, than a plan's may be.
 pub fn own(task: &Task<'_>, target: f64, prices: &Prices, budget: u64) -> Option<Proposal> {
     let Protocol { scheme, local_steps, step_size, .. } = *task.protocol;
-    let aim = Aim { stable_first_round: false, ..Aim::promised(target, PRECISE, 0.0) };
+    let aim = Aim { stable_first_round: false, ..Aim::promised(target, PRECISE) };
     let limit = budget / local_steps as u64;
     let reach = task.forecast(&task.under(scheme), limit, &aim, &mut 0.0)?;
     let communication = prices.communication_of(scheme, task.federation.weights());

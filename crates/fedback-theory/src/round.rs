@@ -203,9 +203,13 @@ impl System {
 
     /// Numbers that working out a round with these step sizes and moving moments over it touches.
     pub(crate) fn work(&self, sizes: &[f64]) -> f64 {
-        let runs = sizes.chunk_by(|a, b| a == b);
-        let steps = runs.map(|run| 1.0 + 2.0 * libm::log2(run.len() as f64)).sum();
-        self.parts.iter().map(|part| part.work(steps, self.chance)).sum()
+        let works = self.parts.iter().map(|part| part.work());
+        works.map(|work| work.of_steps(sizes) + 2.0 * work.of_move(self.chance)).sum()
+    }
+
+    /// Numbers that were touched so far.
+    pub(crate) fn worked(&self) -> f64 {
+        self.parts.iter().map(|part| part.work().done.get()).sum()
     }
 
     /// Works out a round.
@@ -248,6 +252,13 @@ impl System {
         Some((mean, spread))
     }
 
+    /// Twice as many rounds, part after part.
+    pub(crate) fn doubled(&self, leaps: &[Leap]) -> Vec<Leap> {
+        let both = self.parts.iter().zip(leaps);
+        both.for_each(|(part, leap)| part.work().touch(leap.count().powi(3)));
+        leaps.iter().map(Leap::doubled).collect()
+    }
+
     /// Moves a mean and a spread over many rounds, part after part, and returns the model's total variance.
     pub(crate) fn leap(
         &self,
@@ -256,7 +267,8 @@ impl System {
         (mean_after, spread_after): (&mut [f64], &mut [f64]),
     ) -> f64 {
         let mut total = 0.0;
-        for ((_, own, square), leap) in self.places().zip(leaps) {
+        for ((part, own, square), leap) in self.places().zip(leaps) {
+            part.work().touch(leap.count() * leap.count());
             let before = (&mean[own.clone()], &spread[square.clone()]);
             total += leap.apply(before, (&mut mean_after[own], &mut spread_after[square]));
         }

@@ -34,20 +34,17 @@ fn unit(matrix: &DMatrix<f64>) -> f64 {
 fn shifted(matrix: &DMatrix<f64>, shift: f64) -> Option<Vec<Complex<f64>>> {
     let mut moved = matrix.clone();
     (0..matrix.nrows()).for_each(|j| moved[(j, j)] += shift);
-    let sweeps = 200 * matrix.nrows();
-    let schur = Schur::try_new(moved, f64::EPSILON, sweeps)?;
+    let schur = Schur::try_new(moved, f64::EPSILON, SWEEPS * matrix.nrows())?;
     Some(schur.complex_eigenvalues().iter().map(|value| value - shift).collect())
 }
 
 /// The largest modulus of an eigenvalue.
 pub(crate) fn radius(matrix: &DMatrix<f64>) -> Option<f64> {
-    match eigenvalues(matrix) {
-        Some((values, unit)) => {
-            Some(unit * values.iter().map(|l| l.norm_sqr().sqrt()).fold(0.0, f64::max))
-        }
-        None if matrix.iter().all(|entry| entry.is_finite()) => Some(growth(matrix)),
-        None => None,
-    }
+    let largest = |(values, unit): (Vec<Complex<f64>>, f64)| {
+        unit * values.iter().map(|l| l.norm_sqr().sqrt()).fold(0.0, f64::max)
+    };
+    let finite = matrix.iter().all(|entry| entry.is_finite());
+    eigenvalues(matrix).map(largest).or_else(|| finite.then(|| growth(matrix)))
 }
 
 /// The radius as the limit of |Aᵏ|^(1/k) (Gelfand), by repeated squaring: slower and, where the radius
@@ -68,6 +65,8 @@ fn growth(matrix: &DMatrix<f64>) -> f64 {
     unit * libm::exp(log)
 }
 
+/// Sweeps for each eigenvalue; where these do not do, many more do not either.
+const SWEEPS: usize = 30;
 /// The power that the last of them reaches is 2⁴⁰.
 const SQUARINGS: usize = 40;
 

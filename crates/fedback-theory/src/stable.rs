@@ -31,18 +31,6 @@ pub enum Stability {
     Unknown,
 }
 
-impl Stability {
-    /// The word of the JSON contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stability::Attracting => "attracting",
-            Stability::Repelling => "repelling",
-            Stability::None => "none",
-            Stability::Unknown => "unknown",
-        }
-    }
-}
-
 /// One stable point.
 #[derive(Clone, Debug)]
 pub struct StablePoint {
@@ -164,8 +152,8 @@ pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> 
         .map(|point| point.theta)
 }
 
-/// The stable point of an affine problem, with its residual, or why there is none.
-type ClosedForm = Result<(Vec<f64>, f64), Note>;
+/// The stable point of an affine problem, or why there is none.
+type ClosedForm = Result<Vec<f64>, Note>;
 
 fn affine(federation: &Federation) -> StableReport {
     let (found, spectra) = match federation.response().is_diagonal() {
@@ -173,11 +161,11 @@ fn affine(federation: &Federation) -> StableReport {
         false => by_matrix(federation),
     };
     let (minimisation_radius, gradient_margin) = spectra;
-    let found = found.and_then(|(theta, residual)| match residual.is_finite() {
-        true => {
-            Ok(StablePoint { theta, residual, iterations: 1, minimisation_radius, gradient_margin })
-        }
-        false => Err(Note::TooFar),
+    let found = found.and_then(|theta| {
+        let residual = federation.mean_field(&theta, &theta).gradient.norm();
+        let point =
+            StablePoint { theta, residual, iterations: 1, minimisation_radius, gradient_margin };
+        residual.is_finite().then_some(point).ok_or(Note::TooFar)
     });
     let none = found.as_ref().err().copied();
     let points: Vec<StablePoint> = found.into_iter().collect();
@@ -205,10 +193,8 @@ fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let negligible = SINGULAR * (1.0 + largest);
     let spectra = (Some(largest), Some(margin));
     if reaction.iter().all(|e| (1.0 - e).abs() > negligible) {
-        let theta: Vec<f64> = mean.iter().zip(&reaction).map(|(m, e)| m / (1.0 - e)).collect();
-        let left = |j: usize| theta[j] - mean[j] - reaction[j] * theta[j];
-        let residual = norm(&(0..dim).map(left).collect::<Vec<_>>());
-        return (Ok((theta, residual)), spectra);
+        let theta = mean.iter().zip(&reaction).map(|(m, e)| m / (1.0 - e)).collect();
+        return (Ok(theta), spectra);
     }
     let stuck = |j: &usize| (1.0 - reaction[*j]).abs() <= negligible;
     let zero = 1e-9 * (1.0 + norm(&mean));
@@ -228,8 +214,7 @@ fn by_matrix(federation: &Federation) -> (ClosedForm, Spectra) {
     let away = -&field.gradient;
     if singular.singular_values.min() > negligible {
         let theta = derivative.lu().solve(&away).map_or(zeros, |theta| theta.as_slice().to_vec());
-        let residual = federation.mean_field(&theta, &theta).gradient.norm();
-        return (Ok((theta, residual)), spectra);
+        return (Ok(theta), spectra);
     }
     let reached = singular
         .solve(&away, negligible)

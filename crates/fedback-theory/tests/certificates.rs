@@ -9,7 +9,7 @@ use fedback_core::protocol::{
     Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
 };
 use fedback_core::response::{Sensitivity, best_response, location};
-use fedback_theory::certificate::{Certificate, Confidence, Inapplicable, Tips, Verdict, Why};
+use fedback_theory::certificate::{Certificate, Inapplicable, Tips, Verdict, Why};
 use tables::table;
 
 fn gaussian(weights: &[f64], mean: f64, sensitivity: Sensitivity, dim: usize) -> Federation {
@@ -225,15 +225,4 @@ fn distance_to_the_optimum() {
         !found.degeneracy.is_degenerate()
             && certify(&scalars(&[0.0]), &constant(0.1), &[0.0]).degeneracy.is_degenerate()
     );
-}
-
-#[test]
-fn confidence_is_a_share() {
-    let federations = [0.5, 0.7, 0.9, 1.1].map(|e| scalars(&[e]));
-    let verdict = |one: &Federation| certify(one, &constant(0.1), &[0.0]).judgement.verdict();
-    let found = Confidence::of(federations.iter().map(verdict)).unwrap();
-    assert_eq!(found.resamples, 4);
-    assert_eq!(found.share(Verdict::Settles), 0.75);
-    assert_eq!(found.share(Verdict::DoesNotSettle), 0.25);
-    assert!(Confidence::of([]).is_none());
 }

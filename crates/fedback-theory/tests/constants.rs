@@ -7,7 +7,7 @@ use fedback_core::protocol::{
     Aggregate, Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
 };
 use fedback_core::response::{Sensitivity, location};
-use fedback_theory::constants::{Constants, Origin};
+use fedback_theory::constants::{Constants, How};
 use fedback_theory::stable::stable_point;
 
 fn federation(sensitivity: &Sensitivity) -> Federation {
@@ -46,7 +46,7 @@ fn varsigma_is_tight() {
         let point = stable_point(&federation, &[0.0, 0.0]).unwrap();
         let constants = Constants::of(&federation, &PROTOCOL, &[0.0, 0.0], Some(&point));
         let square = constants.varsigma.value.unwrap().powi(2);
-        assert_eq!(constants.varsigma.origin(), Origin::Derived);
+        assert_eq!(constants.varsigma.how, How::SingularValue);
         let mut largest: f64 = 0.0;
         for turn in 0..180 {
             let angle = turn as f64 * std::f64::consts::PI / 90.0;

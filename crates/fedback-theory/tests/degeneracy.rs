@@ -7,7 +7,8 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::{Purpose, Seed, Stream};
-use fedback_theory::degeneracy::degeneracy;
+use fedback_theory::degeneracy::{self, Degeneracy};
+use fedback_theory::optimal::optimal_point;
 use fedback_theory::stable::stable_point;
 use tables::table;
 
@@ -22,6 +23,14 @@ fn people(loss: Loss, sensitivity: &[f64], intercept: bool) -> Federation {
     let table = table(&values, &labels, 3, intercept);
     let response = best_response(&Sensitivity::Scalar(sensitivity.to_vec()), &[0, 2], table.dim);
     Federation::new([0.2, 0.5, 0.3], Base::Table(table), response, loss).unwrap()
+}
+
+/// Of the stable point that a run from a start settles at, and the optimal one.
+fn degeneracy(federation: &Federation, start: &[f64]) -> Degeneracy {
+    let stable = stable_point(federation, start);
+    let starts: Vec<&[f64]> = stable.iter().map(Vec::as_slice).collect();
+    let optimal = optimal_point(federation, &starts).map(|point| point.theta);
+    degeneracy::degeneracy(federation, stable.as_deref(), optimal.as_deref())
 }
 
 const LOGISTIC: Loss = Loss::Logistic { l2: 0.01 };

@@ -48,8 +48,10 @@ fn bounds(federation: &Federation, protocol: &Protocol, start: f64) -> Bounds {
 
 /// Every number of a version, the alternative's and the protocol's own.
 fn values(found: &Bounds) -> Vec<Value> {
-    let of =
-        |bound: &Bound| bound.entries().into_iter().map(|entry| entry.1).collect::<Vec<Value>>();
+    let of = |bound: &Bound| {
+        let Bound { mu_tilde, c, eta0, b, beta, gamma, upsilon } = *bound;
+        [&c[..], &[mu_tilde, eta0, b, beta, gamma, upsilon]].concat()
+    };
     let alternative = &found.alternative;
     let others =
         [alternative.gradient_bound, alternative.printed, alternative.corrected, found.own_step];
@@ -170,7 +172,7 @@ fn points_have_an_end() {
                     let protocol = protocol(Scheme::Full, 2, DECAYING);
                     let constants = Constants::of(&federation, &protocol, &[0.0, 1.0], point);
                     assert_eq!(constants.sensitivities.len(), 2);
-                    degeneracy(&federation, &[0.0, 1.0])
+                    degeneracy(&federation, point, None)
                 });
             }
         }

@@ -198,7 +198,7 @@ fn the_real_table_has_its_stable_point() {
         assert!((found - expected).abs() < 1.5e-5, "coordinate {j}: {found} and {expected}");
     }
     assert!((plan.federation.risk(&stable, &stable) - 0.610).abs() < 1e-4);
-    let found = degeneracy::of_points(&plan.federation, Some(&stable), None);
+    let found = degeneracy::degeneracy(&plan.federation, Some(&stable), None);
     assert!(found.absorbed && found.stable_minus_static_features.unwrap() < 1e-6, "{found:?}");
 }
 

@@ -1,5 +1,5 @@
 //! The planned setting, simulated by the engine: to the planned step, and on until everything has
-//! settled or, where that is too long, to twice the planned steps at least.
+//! settled or, where that is too long, to twice the planned steps. Where even that is, it is not simulated.
 
 use std::sync::atomic::AtomicBool;
 
@@ -33,20 +33,24 @@ pub struct Verified {
 
 /// Numbers that the clients of a few seconds' simulation work through.
 const AFFORDABLE: f64 = 6e8;
-/// Repetitions: at least, enough to shorten the simulation for, at most.
-const FEWEST: u64 = 100;
+/// How many times as long it may take to have more repetitions than the fewest.
+const PATIENCE: f64 = 3.0;
+/// Repetitions: at least, as many as may take longer, enough to shorten the simulation for, at most.
+const FEWEST: u64 = 10;
+const SOME: u64 = 100;
 const ENOUGH: u64 = 1000;
 const MOST: u64 = 4000;
 /// Records up to the planned step.
 const RECORDS: u64 = 500;
 
+/// None where it would take too long, unless repetitions are asked for.
 pub(super) fn verify(
     planned: &Plan,
     watched: u64,
     advice: &Advice,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
-) -> Result<Verified, Error> {
+) -> Result<Option<Verified>, Error> {
     let rounds = planned.spec.rounds.0;
     let mut plan = planned.clone();
     let each = numbers_a_round(planned);
@@ -54,8 +58,13 @@ pub(super) fn verify(
     let affordable = AFFORDABLE / (each * asked.unwrap_or(ENOUGH) as f64);
     let all = watched.min(affordable as u64).max(2 * rounds);
     plan.spec.rounds = Count(all);
-    let repetitions = ((AFFORDABLE / (each * all as f64)) as u64).clamp(FEWEST, MOST);
-    plan.spec.repetitions = Count(asked.unwrap_or(repetitions));
+    let quick = (AFFORDABLE / (each * all as f64)) as u64;
+    let patient = (PATIENCE * AFFORDABLE / (each * all as f64)) as u64;
+    let affordable = quick.clamp(patient.min(SOME), MOST);
+    if asked.is_none() && affordable < FEWEST {
+        return Ok(None);
+    }
+    plan.spec.repetitions = Count(asked.unwrap_or(affordable));
     // A record at the planned step itself.
     let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds.is_multiple_of(*every));
     plan.spec.measure = Measure {
@@ -91,7 +100,7 @@ pub(super) fn verify(
             holds &= statistic.mean - 2.0 * standard_error <= accuracy;
         }
     }
-    Ok(Verified {
+    Ok(Some(Verified {
         distance_sq: at,
         standard_error: error,
         repetitions: outcome.repetitions,
@@ -99,7 +108,7 @@ pub(super) fn verify(
         steps: all * planned.protocol.local_steps as u64,
         reached_step,
         holds,
-    })
+    }))
 }
 
 /// Numbers that the clients of one round work through.

@@ -21,7 +21,7 @@ impl Check {
         let average = constants.average_sensitivity.value;
         let (radius, margin) = certificate.stable.spectra();
         let object = json!({
-            "verdict": self.verdict.as_str(),
+            "verdict": words::verdict(self.verdict),
             "reason": self.reason,
             "average_sensitivity": average,
             "mu": constants.mu.value,
@@ -101,7 +101,7 @@ impl Check {
             })),
             "confidence": self.confidence.as_ref().map(|confidence| {
                 let shares = Verdict::ALL.iter().map(|verdict| {
-                    (verdict.as_str().to_string(), json!(confidence.share(*verdict)))
+                    (words::verdict(*verdict).to_string(), json!(confidence.share(*verdict)))
                 });
                 json!({
                     "resamples": confidence.resamples,
@@ -123,7 +123,7 @@ impl Check {
                     "share": part.share,
                     "risk": part.risk,
                     "without": part.without.map(|without| json!({
-                        "verdict": without.verdict.as_str(),
+                        "verdict": words::verdict(without.verdict),
                         "minimisation_radius": without.minimisation_radius,
                         "gradient_margin": without.gradient_margin,
                         "average_sensitivity": without.average_sensitivity,
@@ -137,7 +137,7 @@ impl Check {
 fn local(truth: &LocalTruth) -> Value {
     json!({
         "theta": truth.point.theta,
-        "stability": truth.point.stability().as_str(),
+        "stability": words::stability(truth.point.stability()),
         "risk": truth.risk,
         "price_of_stability": truth.price,
         "minimisation_radius": truth.point.minimisation_radius,
@@ -156,7 +156,7 @@ fn local(truth: &LocalTruth) -> Value {
 fn constant(constant: &Constant) -> Value {
     json!({
         "value": constant.value,
-        "origin": constant.origin().as_str(),
+        "origin": words::origin(constant.how),
         "how": words::how(constant.how),
     })
 }

@@ -240,7 +240,7 @@ pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String 
         format!("{} (weight {weight}, sensitivity {epsilon})", name(client))
     };
     let verdict = |client: usize| {
-        clients.parts[client].without.map_or("", |without| without.verdict.as_str())
+        clients.parts[client].without.map_or("", |without| crate::words::verdict(without.verdict))
     };
     match clients.tips {
         Tips::Unasked => {

@@ -3,6 +3,7 @@
 
 use fedback_core::protocol::Step;
 use fedback_theory::degeneracy::degeneracy;
+use fedback_theory::optimal::optimal_point;
 
 use super::study::{Studied, Study};
 use crate::measure::Measurement;
@@ -225,8 +226,11 @@ fn stabilises(study: &Study) -> Claim {
 }
 
 fn performative(point: &Studied) -> Claim {
-    let found = degeneracy(&point.plan.federation, &point.plan.start);
-    let stable = point.plan.stable_point.as_deref().unwrap_or_default();
+    let stable = point.plan.stable_point.as_deref();
+    let starts: Vec<&[f64]> = stable.into_iter().collect();
+    let optimal = optimal_point(&point.plan.federation, &starts).map(|optimal| optimal.theta);
+    let found = degeneracy(&point.plan.federation, stable, optimal.as_deref());
+    let stable = stable.unwrap_or_default();
     let size = stable.iter().map(|t| t * t).sum::<f64>().sqrt();
     let number = |distance: Option<f64>| distance.unwrap_or(f64::NAN);
     Claim {

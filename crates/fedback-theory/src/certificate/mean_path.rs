@@ -7,7 +7,7 @@
 
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, Step, StepSize};
+use fedback_core::protocol::{Protocol, Round, Step, StepSize};
 use nalgebra::DMatrix;
 
 use super::outlook::Case;
@@ -135,8 +135,8 @@ impl<'a> Traveller<'a> {
     /// One noise-free round; how far it moves.
     fn round(&mut self) -> f64 {
         let before = self.theta().to_vec();
-        let steps = self.step..self.step + self.protocol.local_steps as u64;
-        let sizes: Vec<f64> = steps.map(|t| self.protocol.step_size.at(Step(t))).collect();
+        let round = Round(self.step / self.protocol.local_steps as u64);
+        let sizes: Vec<f64> = self.protocol.sizes(round).collect();
         self.walk.round(self.case.federation, &mut self.state, &sizes);
         self.step += sizes.len() as u64;
         self.rounds += 1.0;

@@ -31,17 +31,6 @@ impl Verdict {
         Verdict::Unknown,
     ];
 
-    /// The word of the JSON contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Settles => "settles",
-            Verdict::SettlesWithSmallSteps => "settles-with-small-steps",
-            Verdict::MinimisationOnly => "minimisation-only",
-            Verdict::DoesNotSettle => "does-not-settle",
-            Verdict::Unknown => "unknown",
-        }
-    }
-
     /// Drawn from whether repeated minimisation, the protocol's own steps and small steps settle;
     /// `nowhere` where no stable point is known.
     pub fn of(
@@ -93,30 +82,5 @@ impl Case<'_> {
             small_steps: small_steps(self, protocol),
             nowhere: self.stable.points.is_empty(),
         }
-    }
-}
-
-/// How sure a verdict is where the responses were estimated: the shares of verdicts among resamples.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Confidence {
-    /// How many problems were judged.
-    pub resamples: usize,
-    /// The share of every verdict, in the order of [`Verdict::ALL`].
-    pub shares: [f64; 5],
-}
-
-impl Confidence {
-    /// Counts verdicts; none where there are none.
-    pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Self> {
-        let mut counts = [0usize; 5];
-        verdicts.into_iter().for_each(|verdict| counts[verdict as usize] += 1);
-        let resamples: usize = counts.iter().sum();
-        let shares = counts.map(|count| count as f64 / resamples as f64);
-        (resamples > 0).then_some(Confidence { resamples, shares })
-    }
-
-    /// The share of one verdict.
-    pub fn share(&self, verdict: Verdict) -> f64 {
-        self.shares[verdict as usize]
     }
 }

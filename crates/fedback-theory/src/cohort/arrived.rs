@@ -37,13 +37,8 @@ impl WeightsThatCount {
                 "Adam's steps are not linear in the combined work: where it settles depends on the \
                  noise",
             )),
-            (ServerRule::Average | ServerRule::Momentum { .. }, LocalRule::Scaffold) => {
-                Ok(WeightsThatCount::Own)
-            }
-            (
-                ServerRule::Average | ServerRule::Momentum { .. },
-                LocalRule::Descent | LocalRule::Proximal { .. },
-            ) => Ok(WeightsThatCount::Effective),
+            (_, LocalRule::Scaffold) => Ok(WeightsThatCount::Own),
+            (_, LocalRule::Descent | LocalRule::Proximal { .. }) => Ok(WeightsThatCount::Effective),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Search<'_> {
             let tried = || self.cells.iter().filter(same).map(|cell| cell.local_steps);
             let low = tried().filter(|e| *e < own).max().unwrap_or(0);
             let high = tried().filter(|e| *e > own).min().unwrap_or(own + 2);
-            let most = self.effort.around;
+            let most = self.effort.few / 2;
             for local_steps in between(low, own, most).chain(between(own, high, most)) {
                 self.explore(local_steps, &[variant]);
             }
@@ -73,7 +73,7 @@ impl Search<'_> {
         }
         // Whole rounds make costs ragged: a little further away may be as good by chance.
         let Some(Cell { local_steps: own, variant, .. }) = self.best else { return };
-        for local_steps in between(own * 3 / 5, own * 8 / 5 + 3, self.effort.around + 1) {
+        for local_steps in between(own * 3 / 5, own * 8 / 5 + 3, self.effort.few / 2 + 1) {
             self.explore(local_steps, &[variant]);
         }
     }
@@ -105,7 +105,7 @@ impl Search<'_> {
             let each = self.cost_of_round(cell.local_steps, cell.variant);
             let hoped_for = libm::ceil(0.95 * cell.reach.crossing) * each;
             if Some(cell) == self.best || hoped_for < self.best_cost() {
-                self.refine(cell, self.effort.fine);
+                self.refine(cell, self.effort.coarse / 4.0);
             }
         }
     }
@@ -124,6 +124,9 @@ impl Search<'_> {
     }
 
     fn explore_group(&mut self, local_steps: usize, group: &[usize]) {
+        if self.is_spent() {
+            return;
+        }
         // What was best at other E is a good guess, and ends other paths early.
         let last = |v: &usize| self.cells.iter().rev().find(|cell| cell.variant == *v);
         let mut guesses: Vec<Place> =

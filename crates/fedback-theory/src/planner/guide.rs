@@ -25,22 +25,6 @@ pub fn noise_limited_steps(task: &Task<'_>, scheme: Scheme, target: f64) -> f64 
     (noise + drawn) / (task.margin * task.margin * target)
 }
 
-/// Steps below which noise keeps everything above the target, roughly, so that they need not be
-/// looked at. To move the mean of client i by m in T steps with gradients of size g and noise S adds
-/// a variance of at least S m²/(g² T) (Cauchy–Schwarz), so all clients together need
-/// T ≥ S M²/(A Σ g_i²), M = |θ⁰ − θ^PS| − √A; a quarter of it, since gradients change on the way.
-pub(super) fn fewest_steps(task: &Task<'_>, target: f64) -> f64 {
-    let Task { federation, protocol, stable_point, start, .. } = *task;
-    let away: f64 = start.iter().zip(stable_point).map(|(s, c)| (s - c) * (s - c)).sum();
-    let moved = (away.sqrt() - target.sqrt()).max(0.0);
-    let (mut noise, mut slopes) = (f64::INFINITY, 0.0);
-    for i in (0..federation.clients()).filter(|i| federation.weights()[*i] > 0.0) {
-        slopes += federation.population(i).expand(start, start).gradient.norm_squared();
-        noise = noise.min(federation.population(i).gradient_covariance(stable_point).trace());
-    }
-    0.25 * noise / protocol.batch.size() * moved * moved / (target * slopes)
-}
-
 /// The traces of Q and R.
 fn noises(task: &Task<'_>, scheme: Scheme) -> (f64, f64) {
     let Task { federation, protocol, stable_point, .. } = *task;

@@ -39,9 +39,8 @@ const FORGOTTEN: f64 = 20.0;
 const DECAY: f64 = 0.1;
 /// Steps and γ, in units of those at the crossing, after which a hump would have shown.
 const LATER: f64 = 8.0;
-/// The same where a bound must be found, and how many rounds are looked at at most.
+/// The same where a bound must be found.
 const MUCH_LATER: f64 = 1e7;
-const MOST_LOOKS: u64 = 300_000;
 /// How much later a bound is asked for again.
 const ASKED: f64 = 1.15;
 
@@ -60,13 +59,13 @@ pub(super) struct Aim {
     pub(super) patience: f64,
     /// Whether a bound must cover all that comes later.
     pub(super) promise: bool,
-    /// The work at which a path is given up.
-    pub(super) most: f64,
+    /// Numbers that may be touched before it is given up.
+    pub(super) work: f64,
 }
 
 impl Aim {
-    /// A promise, to be worked out with a work that is `done` so far.
-    pub(super) fn promised(target: f64, change: f64, done: f64) -> Self {
+    /// A promise.
+    pub(super) fn promised(target: f64, change: f64) -> Self {
         Aim {
             target,
             stable_first_round: true,
@@ -74,7 +73,7 @@ impl Aim {
             change,
             patience: 1.0,
             promise: true,
-            most: done + FORECAST,
+            work: FORECAST,
         }
     }
 }
@@ -106,6 +105,7 @@ pub(super) struct Outcome {
 }
 
 /// A scheme on its way.
+#[derive(Default)]
 struct Way {
     chance: Chance,
     spread: Vec<f64>,
@@ -125,15 +125,15 @@ struct Way {
 }
 
 /// Follows one schedule for several schemes at once; `schemes` have the rounds by which each must have
-/// reached the target. `work` grows by the numbers that were touched.
+/// reached the target.
 pub(super) fn follow(
     paths: &mut Paths,
     local_steps: usize,
     step_size: StepSize,
     aim: &Aim,
     schemes: &[(Chance, u64)],
-    work: &mut f64,
 ) -> Vec<Outcome> {
+    let most = paths.worked() + aim.work;
     let mut mean = paths.begin();
     let mut after = mean.clone();
     let first: f64 = paths.start.iter().map(|m| m * m).sum();
@@ -145,7 +145,7 @@ pub(super) fn follow(
         StepSize::Constant(_) => f64::INFINITY,
     };
     let mut sizes = vec![0.0; local_steps];
-    let (mut round, mut shared, mut settled, mut each, mut looks) = (0u64, 0u64, 0.0, 0.0, 0);
+    let (mut round, mut shared, mut settled, mut each) = (0u64, 0u64, 0.0, 0.0);
     // Rounds between the state now and the one before.
     let mut moved = 1;
     let mut levels = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn follow(
             let most = if round < aim.apart { 1 } else { 16 + round / 4 };
             shared = stretch(step_size, round, &mut sizes, change, most);
             let drawing = ways.iter().any(|way| way.open && way.chance.is_some());
-            paths.prepare(&sizes, drawing);
+            paths.system.prepare(&sizes, drawing);
             each = paths.settles();
             let decay = if settled > FORGOTTEN { f64::INFINITY } else { DECAY };
             let changes = ways.iter().filter(|way| way.open).map(|way| {
@@ -168,14 +168,10 @@ pub(super) fn follow(
             let change = changes.fold(0.0, f64::max) / moved as f64;
             let little = if round == 0 { 0.0 } else { decay / change };
             levels = if shared > 3 { leaps(paths, &ways, shared, little) } else { Vec::new() };
-            let runs = sizes.chunk_by(|a, b| a == b).map(|run| run.len().min(16)).sum::<usize>();
-            let [prepared, leap, _] = paths.works();
-            let leaps = if levels.is_empty() { 0.0 } else { leap * ways.len() as f64 };
-            *work += paths.step_work() * runs as f64 + prepared + leaps;
         }
         if round == 0 && aim.stable_first_round {
             for way in ways.iter_mut().filter(|way| way.open) {
-                way.open &= paths.radius(way.chance) <= 1.0 + 1e-12;
+                way.open &= !paths.expands(way.chance);
             }
         }
         let mut level = levels.len().saturating_sub(1);
@@ -185,7 +181,6 @@ pub(super) fn follow(
             level -= 1;
         }
         loop {
-            *work += paths.round_work(ways.len());
             if levels.is_empty() {
                 paths.mean(&mean, &sizes, &mut after);
             }
@@ -212,7 +207,7 @@ pub(super) fn follow(
         }
         std::mem::swap(&mut mean, &mut after);
         let rounds = 1u64 << level;
-        (round, shared, looks, moved) = (round + rounds, shared - rounds, looks + 1, rounds);
+        (round, shared, moved) = (round + rounds, shared - rounds, rounds);
         settled += each * rounds as f64;
         let time = (round * local_steps as u64) as f64 + gamma;
         for way in ways.iter_mut().filter(|way| way.open) {
@@ -229,12 +224,10 @@ pub(super) fn follow(
             if aim.promise && way.open && way.reached.is_some() && round >= way.asked {
                 let moments = (mean.as_slice(), way.spread.as_slice());
                 let most = paths.system.ceiling(way.chance, moments, gamma.is_finite());
-                *work += 12.0 * paths.step_work() * sizes.len().min(16) as f64;
-                *work += paths.works()[2];
                 way.asked = round.max((round as f64 * ASKED) as u64) + 1;
                 way.promise(most, aim);
             }
-            if looks > MOST_LOOKS && way.since.is_some() || *work > aim.most {
+            if paths.worked() > most {
                 way.fail();
             }
         }
@@ -253,28 +246,16 @@ fn leaps(paths: &Paths, ways: &[Way], most: u64, little: f64) -> Vec<Vec<Vec<Lea
         && 2u64 << levels.len() <= most.min(1 << 50)
         && libm::exp2(levels.len() as f64) <= little
     {
-        let doubled = |parts: &Vec<Leap>| parts.iter().map(Leap::doubled).collect();
-        levels.push(last.iter().map(doubled).collect());
+        levels.push(last.iter().map(|parts| paths.system.doubled(parts)).collect());
     }
     levels
 }
 
 impl Way {
     fn new((chance, limit): (Chance, u64), first: f64, width: usize) -> Self {
-        Way {
-            chance,
-            spread: vec![0.0; width],
-            next: vec![0.0; width],
-            before: first,
-            now: first,
-            limit,
-            reached: None,
-            since: None,
-            asked: 0,
-            worst: 0.0,
-            spread_at_limit: 0.0,
-            open: limit > 0,
-        }
+        let (spread, next) = (vec![0.0; width], vec![0.0; width]);
+        let (before, now, open) = (first, first, limit > 0);
+        Way { chance, spread, next, before, now, limit, open, ..Way::default() }
     }
 
     /// Takes note of the error after a round.

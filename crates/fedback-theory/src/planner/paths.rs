@@ -24,8 +24,8 @@ pub(super) struct Paths {
     bent: Option<(Rows, Walk)>,
     /// The clients' works in the last round, where the path is bent.
     pub(super) done: Option<Vec<f64>>,
-    clients: usize,
-    drawing: bool,
+    /// Numbers that bent paths touched so far.
+    walked: f64,
 }
 
 impl Paths {
@@ -41,40 +41,17 @@ impl Paths {
         let rows = Rows::new(federation, stable_point, detail);
         let bent = rows.map(|rows| (rows, Walk::new(federation, protocol, None)));
         let start = start.iter().zip(stable_point).map(|(start, stable)| start - stable).collect();
-        Some(Paths {
-            system,
-            start,
-            bent,
-            done: None,
-            clients: federation.clients(),
-            drawing: true,
-        })
+        Some(Paths { system, start, bent, done: None, walked: 0.0 })
     }
 
-    /// Numbers that [`Paths::prepare`] touches for each local step, roughly.
-    pub(super) fn step_work(&self) -> f64 {
-        let part = |dim: usize| if dim == 1 { 1 } else { 200 + 4 * dim.pow(3) };
-        let each: usize = self.system.parts.iter().map(|p| part(p.dim())).sum();
-        let rows = if self.bent.is_some() { 60 * self.system.parts[0].dim() } else { 0 };
-        (rows + self.clients * each) as f64
+    /// Numbers that were touched so far.
+    pub(super) fn worked(&self) -> f64 {
+        self.system.worked() + self.walked
     }
 
-    /// Numbers that it touches besides, that maps of many rounds take, and that a bound on all later ones does.
-    pub(super) fn works(&self) -> [f64; 3] {
-        let round = self.system.work(&[]);
-        let width = self.system.parts.iter().map(|p| p.width()).fold(1, usize::max) as f64;
-        let leap = 0.25 * width * width * round + 2.0 * width.powi(6);
-        [round, leap, 50.0 * round + 5e3 * (width.powi(3) - 1.0)]
-    }
-
-    /// Numbers that a round touches besides, with so many schemes.
-    pub(super) fn round_work(&self, schemes: usize) -> f64 {
-        let pairs = if self.drawing { self.clients } else { 0 };
-        let part = |width: usize| match width {
-            1 => 4 * (1 + schemes),
-            _ => (1 + pairs) * (1 + schemes) * (100 + 2 * width.pow(3)),
-        };
-        8.0 + self.system.parts.iter().map(|p| part(p.width()) as f64).sum::<f64>()
+    /// Whether so many local steps can be worked out one by one.
+    pub(super) fn are_few(&self, steps: f64, most: f64) -> bool {
+        steps * self.system.parts.iter().map(|part| part.work().step).sum::<f64>() <= most
     }
 
     /// The state that a path begins with.
@@ -85,17 +62,12 @@ impl Paths {
         self.system.state_of(&self.start)
     }
 
-    /// Works out a round with these step sizes, and what draws add if any scheme draws.
-    pub(super) fn prepare(&mut self, sizes: &[f64], drawing: bool) {
-        self.drawing = drawing;
-        self.system.prepare(sizes, drawing);
-    }
-
     /// Moves a mean error over the prepared round.
     pub(super) fn mean(&mut self, mean: &[f64], sizes: &[f64], after: &mut [f64]) {
         self.done = None;
         let bent = self.bent.as_mut().filter(|(rows, _)| !rows.is_straight(mean));
         let Some((rows, walk)) = bent else { return self.system.mean(mean, after) };
+        self.walked += sizes.len() as f64 * rows.work_of_step();
         let works = walk.works(mean, sizes, |client, local, deployed, gradient| {
             rows.gradient(client, local, deployed, gradient);
         });
@@ -104,9 +76,9 @@ impl Paths {
         self.done = Some(works);
     }
 
-    /// The largest mean-square radius of the prepared round.
-    pub(super) fn radius(&self, chance: Chance) -> f64 {
-        self.system.largest(|part| part.square_radius(chance)).unwrap_or(f64::INFINITY)
+    /// Whether the prepared round enlarges errors in mean square.
+    pub(super) fn expands(&self, chance: Chance) -> bool {
+        self.system.parts.iter().any(|part| part.expands(chance))
     }
 
     /// Time constants of the slowest direction that the prepared round is long.
@@ -125,8 +97,6 @@ impl Paths {
 
 /// The draws of all schemes that may be asked for, and their chances.
 pub(super) fn cohorts(weights: &[f64], protocol: &Protocol, schemes: &[Scheme]) -> Cohorts {
-    match protocol.local.keeps() {
-        true => Cohorts::of(weights, protocol, None),
-        false => Cohorts::of_schemes(weights, protocol, None, schemes),
-    }
+    let (own, keeps) = ([protocol.scheme], protocol.local.keeps());
+    Cohorts::of_schemes(weights, protocol, None, if keeps { &own } else { schemes }, keeps)
 }

@@ -78,7 +78,7 @@ impl Search<'_> {
         if wish.rounds == 0 {
             return None;
         }
-        let close = Close { apart: wish.finest, flat: self.effort.flat };
+        let close = Close { apart: wish.finest, flat: self.effort.finest / 15.0 };
         let mut near = place.first;
         let mut row = |gamma: f64| {
             let (first, value) = self.row(wish, Place { first: near, gamma });
@@ -92,7 +92,7 @@ impl Search<'_> {
 
     /// The lowest point over first steps with a place's γ, near its first step.
     pub(super) fn row(&mut self, wish: Wish, Place { first, gamma }: Place) -> Point {
-        let close = Close { apart: 1e-7, flat: self.effort.flat };
+        let close = Close { apart: 1e-7, flat: self.effort.finest / 15.0 };
         let mut score = |first: f64| self.score(wish, Place { first, gamma });
         lowest(&mut score, first, WIDTHS.0, close)
     }

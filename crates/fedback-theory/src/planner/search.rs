@@ -25,21 +25,15 @@ pub(super) struct Effort {
     pub(super) rates: &'static [f64],
     /// How fast the E that are tried grow.
     pub(super) growth: f64,
-    /// The share of rounds that a closer look must save, while E and K are searched and at the end.
+    /// The share of rounds that a closer look must save while E and K are searched; in the end a quarter.
     pub(super) coarse: f64,
-    pub(super) fine: f64,
-    /// How close γ and errors are looked at.
+    /// How close γ is looked at; errors are a fifteenth.
     pub(super) finest: f64,
-    pub(super) flat: f64,
-    /// E that are tried at a time on either side of the best.
-    pub(super) around: usize,
-    /// How few rounds are few; E up to which every one is looked at for them, and how fast they grow
-    /// from there on.
-    pub(super) few: u64,
-    pub(super) every: usize,
+    /// How few rounds are few. Every E up to twice as many is looked at for them, and half as many are tried
+    /// at a time on either side of the best.
+    pub(super) few: usize,
+    /// How fast E grow from there on, and γ from row to row of schedules.
     pub(super) denser: f64,
-    /// First steps in a row of schedules, and how fast γ grows from row to row.
-    pub(super) columns: usize,
     pub(super) spacing: f64,
 }
 
@@ -49,14 +43,9 @@ const THOROUGH: Effort = Effort {
     rates: &[1.0, 1.5, 2.5, 5.0, 12.0, 40.0, 1e5, 300.0, 0.75, 0.55, 0.4],
     growth: 1.35,
     coarse: 0.04,
-    fine: 0.01,
     finest: 0.002,
-    flat: 2e-4,
-    around: 7,
     few: 12,
-    every: 24,
     denser: 1.06,
-    columns: 32,
     spacing: 2.2,
 };
 /// For problems whose rounds are matrices, or go over rows.
@@ -65,25 +54,20 @@ const QUICK: Effort = Effort {
     rates: &[1.0, 2.0, 5.0, 1e5, 20.0, 0.6],
     growth: 1.9,
     coarse: 0.1,
-    fine: 0.03,
     finest: 0.05,
-    flat: 0.003,
-    around: 2,
     few: 4,
-    every: 4,
-    denser: 1.5,
-    columns: 12,
+    denser: 1.3,
     spacing: 6.0,
 };
 /// Numbers that may be touched.
-const WORK: f64 = 4e9;
+const WORK: f64 = 5.5e9;
 /// By how much steps are shortened until they are stable, and how often.
 const SHORTENED: f64 = 0.75;
 const MOST_SHORTENED: usize = 48;
-/// Local steps of clients that are worked out one by one where it must be exact.
-const ONE_BY_ONE: f64 = 2e6;
+/// Numbers up to which local steps are worked out one by one where it must be exact.
+const ONE_BY_ONE: f64 = 6e6;
 /// The same for what is proposed in the end.
-const LAST: f64 = 2e8;
+const LAST: f64 = 6e8;
 
 /// What a search found.
 #[derive(Clone, Debug)]
@@ -118,9 +102,11 @@ pub(super) struct Search<'a> {
     pub(super) cells: Vec<Cell>,
     /// The cheapest cell that passed.
     pub(super) best: Option<Cell>,
-    /// Numbers that were touched, and that may be for now.
-    work: f64,
+    /// Numbers that forecasts touched, and that all may touch for now.
+    forecasts: f64,
     allowance: f64,
+    /// What errors were in the last forecast, in units of what they had looked like.
+    bias: f64,
     /// Whether they were not enough.
     cut: bool,
     /// Whether something met the target that could not be promised.
@@ -147,8 +133,9 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
         groups: Vec::new(),
         cells: Vec::new(),
         best: None,
-        work: 0.0,
+        forecasts: 0.0,
         allowance: 0.0,
+        bias: 1.0,
         cut: false,
         unproved: false,
     };
@@ -220,10 +207,8 @@ impl Search<'_> {
         let (largest, paths) = (self.largest_step(), &mut self.groups[group]);
         let mut sizes = (0..MOST_SHORTENED).map(|k| largest * libm::pow(SHORTENED, k as f64));
         let stable = sizes.find(|size| {
-            paths.prepare(&vec![*size; local_steps], true);
-            let [prepared, leap, _] = paths.works();
-            self.work += 16.0 * paths.step_work() + prepared + leap;
-            paths.radius(chance) <= 1.0
+            paths.system.prepare(&vec![*size; local_steps], true);
+            !paths.expands(chance) || paths.worked() > self.allowance
         });
         stable.unwrap_or(largest)
     }
@@ -234,8 +219,12 @@ impl Search<'_> {
         self.allowance = share * WORK;
     }
 
+    fn work(&self) -> f64 {
+        self.forecasts + self.groups.iter().map(Paths::worked).sum::<f64>()
+    }
+
     pub(super) fn is_spent(&self) -> bool {
-        self.work > self.allowance
+        self.work() > self.allowance
     }
 
     pub(super) fn cost_of_round(&self, local_steps: usize, variant: usize) -> f64 {
@@ -268,6 +257,9 @@ impl Search<'_> {
             let reach = self.forecast(&cell, cell.place.step_size(), (limit, ONE_BY_ONE));
             self.unproved |= reach.is_none();
             let Some(reach) = reach else { return false };
+            if reach.rounds == cell.reach.rounds {
+                self.bias = (reach.distance_sq / cell.reach.distance_sq).clamp(0.8, 1.2);
+            }
             cell.reach = reach;
             if self.cost(&cell) <= cost {
                 self.best = Some(cell);
@@ -292,18 +284,18 @@ impl Search<'_> {
     ) -> Vec<Outcome> {
         let schemes: Vec<(Chance, u64)> =
             ways.iter().map(|&(v, limit)| (self.variants[v].chance, limit)).collect();
-        let few = self.effort.few;
+        let few = self.effort.few as u64;
         let aim = Aim {
-            target: self.question.target,
+            target: self.question.target / self.bias,
             stable_first_round: true,
             apart: if ways.iter().all(|&(_, limit)| limit <= few) { few } else { 0 },
             change: SKETCHED,
             patience,
             promise: false,
-            most: self.allowance,
+            work: self.allowance - self.work(),
         };
         let group = &mut self.groups[self.variants[ways[0].0].group];
-        follow(group, local_steps, place.step_size(), &aim, &schemes, &mut self.work)
+        follow(group, local_steps, place.step_size(), &aim, &schemes)
     }
 
     /// When a cell's E and scheme with these step sizes meet the target for good within some rounds; all
@@ -316,11 +308,11 @@ impl Search<'_> {
     ) -> Option<Reach> {
         let Variant { scheme, group, .. } = self.variants[cell.variant];
         let steps = cell.reach.rounds as f64 * cell.local_steps as f64;
-        let change = if steps * self.groups[group].step_work() > most { PRECISE } else { 0.0 };
-        let aim = Aim::promised(self.question.target, change, self.work);
+        let change = if self.groups[group].are_few(steps, most) { 0.0 } else { PRECISE };
+        let aim = Aim::promised(self.question.target, change);
         let local_steps = cell.local_steps;
         let protocol = Protocol { local_steps, step_size, ..self.task.under(scheme) };
-        self.task.forecast(&protocol, limit, &aim, &mut self.work)
+        self.task.forecast(&protocol, limit, &aim, &mut self.forecasts)
     }
 
     /// The cell as a proposal, with numbers that a person can type where they do as well.

@@ -7,7 +7,6 @@
 //! γ whose bottom is lowest. The mean path is the same for every scheme, and so are its valleys: one
 //! scheme stands for all that have as many rounds.
 
-use super::guide::fewest_steps;
 use super::minimum::Point;
 use super::schedule::{Place, Wish};
 use super::search::{Effort, Search};
@@ -24,13 +23,9 @@ const PROMISING: f64 = 6.0;
 impl Search<'_> {
     /// Sweeps over everything that would be cheaper than the best in few rounds.
     pub(super) fn sweep(&mut self, progress: &mut dyn FnMut(f64)) {
-        let chosen = self.question.all_local_steps(self.effort.every, self.effort.denser);
-        let fewest = fewest_steps(&self.task, self.question.target);
+        let chosen = self.question.all_local_steps(2 * self.effort.few, self.effort.denser);
         for (place, &local_steps) in chosen.iter().enumerate() {
             progress(place as f64 / chosen.len() as f64);
-            if ((local_steps as u64 * self.effort.few) as f64) < fewest {
-                continue;
-            }
             for group in 0..self.groups.len() {
                 while self.sweep_local_steps(local_steps, group)
                     && let Some(best) = self.best
@@ -45,7 +40,7 @@ impl Search<'_> {
     fn cheaper_rounds(&self, local_steps: usize, variant: usize) -> u64 {
         let best = (1.0 - WORTHWHILE) * self.best_cost();
         let rounds = (best / self.cost_of_round(local_steps, variant)).min(1e9) as u64;
-        rounds.min(self.question.budget / local_steps as u64).min(self.effort.few)
+        rounds.min(self.question.budget / local_steps as u64).min(self.effort.few as u64)
     }
 
     /// Whether one E, with the schemes of one group, does better than the best.
@@ -122,7 +117,8 @@ struct Grid {
 
 impl Grid {
     fn new(search: &Search<'_>, local_steps: usize, rounds: u64) -> Self {
-        let &Effort { columns, spacing, .. } = search.effort;
+        let &Effort { few, spacing, .. } = search.effort;
+        let columns = 8 + 2 * few;
         let steps = (local_steps as u64 * rounds) as f64;
         let top = libm::log(search.largest_step());
         let depth = libm::log((0.1 / steps).min(0.02));

@@ -51,13 +51,18 @@ impl Leap {
         Leap { dim, width, operator: DMatrix::from_row_slice(count, count, &rows) }
     }
 
+    /// Numbers that moments are moved over it as.
+    pub(super) fn count(&self) -> f64 {
+        self.operator.nrows() as f64
+    }
+
     /// Twice as many rounds.
-    pub(crate) fn doubled(&self) -> Leap {
+    pub(super) fn doubled(&self) -> Leap {
         Leap { operator: &self.operator * &self.operator, ..*self }
     }
 
     /// Moves a mean and a spread, and returns the model's variance.
-    pub(crate) fn apply(
+    pub(super) fn apply(
         &self,
         (mean, spread): Moments<'_>,
         (mean_after, spread_after): (&mut [f64], &mut [f64]),

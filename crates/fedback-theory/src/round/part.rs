@@ -1,26 +1,25 @@
 //! One part of a problem: clients and their cohorts, worked out for the step sizes of a round.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::block::Block;
 use super::client::{Client, Local};
 use super::frame::{Frame, Joint};
 use super::second::Second;
-use super::tail::Tail;
 use super::{Affine, Moments};
 use crate::cohort::{Chance, Cohorts, Draw};
 
 /// One part of a problem: a coordinate, or all that mix.
-pub(crate) trait Part: Second + Tail {
+pub(crate) trait Part: Second {
     /// The length of the part of the state.
     fn width(&self) -> usize;
     /// Of them the model's.
     fn dim(&self) -> usize;
     /// Where what clients keep begins.
     fn kept_from(&self) -> usize;
-    /// Numbers that working out a round of so many steps, equal ones doubled, and moving moments over
-    /// it touches.
-    fn work(&self, steps: f64, chance: Chance) -> f64;
+    /// What its rounds touch.
+    fn work(&self) -> &Work;
     /// Works out a round with these step sizes, and what chance adds if that is asked for.
     fn prepare(&mut self, sizes: &[f64], drawing: bool);
     /// Moves a mean over the prepared round.
@@ -37,6 +36,58 @@ pub(crate) trait Part: Second + Tail {
     fn grows(&self) -> bool;
 }
 
+/// Numbers that the pieces of a round touch, roughly.
+#[derive(Clone)]
+pub(crate) struct Work {
+    /// A local step of all clients.
+    pub(crate) step: f64,
+    /// What their works do to the state, and draws of them.
+    close: f64,
+    /// A product A V Aᵀ.
+    around: f64,
+    /// What chance adds to one.
+    chance: f64,
+    /// All that were touched so far.
+    pub(crate) done: Cell<f64>,
+}
+
+impl Work {
+    /// Of a part with some clients.
+    fn of(clients: usize, frame: &Frame, cohorts: &Cohorts) -> Self {
+        let (dim, width) = (frame.dim as f64, frame.width() as f64);
+        let (clients, effects) = (clients as f64, cohorts.expected.len() as f64);
+        // A matrix costs its allocation besides.
+        let matrix = |number: f64, entries: f64| if width > 1.0 { 100.0 + entries } else { number };
+        let pairs: f64 = cohorts.draws.iter().map(Draw::pairs_of_values).sum();
+        let around = matrix(2.0, 100.0 + 4.0 * width.powi(3));
+        Work {
+            step: clients * matrix(3.0, 300.0 + 8.0 * dim.powi(3)),
+            close: effects * matrix(6.0, 500.0 + 4.0 * width * width * (1.0 + dim))
+                + pairs * matrix(2.0, 4.0 * width * width),
+            around,
+            chance: effects * around,
+            done: Cell::new(0.0),
+        }
+    }
+
+    /// Counts some more.
+    pub(super) fn touch(&self, numbers: f64) {
+        self.done.set(self.done.get() + numbers);
+    }
+
+    /// Working out a round of these steps, equal ones doubled.
+    pub(crate) fn of_steps(&self, sizes: &[f64]) -> f64 {
+        let runs = sizes.chunk_by(|a, b| a == b);
+        let steps: f64 = runs.map(|run| 1.0 + 2.0 * libm::log2(run.len() as f64)).sum();
+        self.close + steps * self.step + 2.0 * sizes.len() as f64
+    }
+
+    /// Moving a second moment over a round.
+    pub(crate) fn of_move(&self, chance: Chance) -> f64 {
+        self.around + chance.map_or(0.0, |_| self.chance)
+    }
+}
+
 /// Clients' maps in blocks `T`, the state in blocks `J`.
 #[derive(Clone)]
 pub(super) struct Rounds<T, J: Block> {
@@ -49,14 +100,24 @@ pub(super) struct Rounds<T, J: Block> {
     pub(super) expected: Affine<J>,
     /// What chance adds, for each draw and a share of one.
     pub(super) drawn: Vec<(J::Drawn, J)>,
+    pub(super) work: Work,
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
     pub(super) fn new(clients: Vec<Client<T>>, frame: Frame, cohorts: &Arc<Cohorts>) -> Self {
         let expected = J::stay(&frame);
-        let cohorts = Arc::clone(cohorts);
-        let (sizes, works, effects) = (Vec::new(), Vec::new(), Vec::new());
-        Rounds { clients, frame, cohorts, sizes, works, effects, expected, drawn: Vec::new() }
+        let work = Work::of(clients.len(), &frame, cohorts);
+        Rounds {
+            clients,
+            frame,
+            cohorts: Arc::clone(cohorts),
+            sizes: Vec::new(),
+            works: Vec::new(),
+            effects: Vec::new(),
+            expected,
+            drawn: Vec::new(),
+            work,
+        }
     }
 
     pub(super) fn state(&self, mean: &[f64]) -> J {
@@ -139,6 +200,7 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// The linear part of a round on second moments.
     pub(super) fn carry(&self, chance: Chance, second: &J) -> J {
+        self.work.touch(self.work.of_move(chance));
         let mut after = self.expected.map.around(second);
         if let Some((draw, share)) = chance {
             after.add(share, &J::carried(&self.drawn[draw].0, second));
@@ -160,23 +222,14 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
         self.frame.place_of(0)
     }
 
-    fn work(&self, steps: f64, chance: Chance) -> f64 {
-        let (dim, width) = (self.frame.dim as f64, self.frame.width() as f64);
-        let (clients, effects) = (self.clients.len() as f64, self.cohorts.expected.len() as f64);
-        // A matrix costs its allocation besides.
-        let matrix = |number: f64, entries: f64| if width > 1.0 { 100.0 + entries } else { number };
-        let local = clients * steps * matrix(3.0, 300.0 + 8.0 * dim.powi(3));
-        let effect = effects * matrix(6.0, 500.0 + 4.0 * width * width * (1.0 + dim));
-        let pairs = |draw: &Draw| draw.pairs_of_values() * matrix(2.0, 4.0 * width * width);
-        let drawn: f64 = self.cohorts.draws.iter().map(pairs).sum();
-        let carried = if chance.is_some() { effects } else { 0.0 };
-        let moved = (1.0 + carried) * matrix(2.0, 100.0 + 4.0 * width.powi(3));
-        local + effect + drawn + 2.0 * moved
+    fn work(&self) -> &Work {
+        &self.work
     }
 
     fn prepare(&mut self, sizes: &[f64], drawing: bool) {
         self.sizes.clear();
         self.sizes.extend_from_slice(sizes);
+        self.work.touch(self.work.of_steps(sizes));
         // Step after step of all clients: one does not wait for another.
         let mut locals: Vec<Local<T>> = self.clients.iter().map(Client::begin).collect();
         for run in sizes.chunk_by(|a, b| a == b) {

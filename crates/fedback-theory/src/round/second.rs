@@ -7,6 +7,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::Moments;
 use super::block::Block;
 use super::frame::Joint;
 use super::leap::{Leap, packed, unpacked};
@@ -16,8 +17,11 @@ use crate::spectrum;
 
 /// Up to here T is written out as a matrix on symmetric matrices.
 const MOST_COORDINATES: usize = 12;
-/// Iterations with larger matrices.
+/// Iterations with larger matrices, and numbers that they may touch.
 const MOST_ITERATIONS: usize = 2000;
+const MOST_TOUCHED: f64 = 2e9;
+/// What a radius of one may be off by.
+const ROUNDING: f64 = 1e-12;
 /// Squarings after which nothing is left of what contracts.
 const SQUARINGS: usize = 60;
 
@@ -29,14 +33,20 @@ pub(crate) trait Second {
     fn square_radius(&self, chance: Chance) -> Option<f64>;
     /// Whether that is below one, without working it out where that takes longer.
     fn contracts(&self, chance: Chance) -> bool;
+    /// Whether that is above one, likewise.
+    fn expands(&self, chance: Chance) -> bool;
     /// Where they end: the mean of the state, and its spread.
     fn rest(&self, chance: Chance) -> Option<(Vec<f64>, Vec<f64>)>;
     /// Many of them.
     fn leap(&self, chance: Chance) -> Leap;
+    /// A bound on E|x|² now and after every later round, whose steps are those of the prepared round
+    /// and so many times smaller ones.
+    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64>;
 }
 
 impl<T: Block, J: Joint<T>> Second for Rounds<T, J> {
     fn radius(&self) -> Option<f64> {
+        self.work.touch(20.0 * self.work.of_move(None));
         spectrum::radius(&self.expected.map.matrix())
     }
 
@@ -47,10 +57,12 @@ impl<T: Block, J: Joint<T>> Second for Rounds<T, J> {
         if !self.is_random(chance) {
             return self.radius().map(|radius| radius * radius);
         }
-        match self.frame.width() <= MOST_COORDINATES {
-            true => spectrum::radius(&self.dense(chance)),
-            false => self.iterated(chance),
+        if self.frame.width() > MOST_COORDINATES {
+            return self.iterated(chance, |low, high| high - low <= 1e-9 * (1.0 + high));
         }
+        let dense = self.dense(chance);
+        self.work.touch(10.0 * (dense.nrows() as f64).powi(3));
+        spectrum::radius(&dense)
     }
 
     /// T maps semidefinite matrices to such, so that its radius is below one exactly where Y = T(Y) + I has a
@@ -58,11 +70,15 @@ impl<T: Block, J: Joint<T>> Second for Rounds<T, J> {
     fn contracts(&self, chance: Chance) -> bool {
         let width = self.frame.width();
         if !self.is_random(chance) || width > MOST_COORDINATES {
-            return self.square_radius(chance).is_some_and(|radius| radius < 1.0);
+            return self.around_one(chance).is_some_and(|radius| radius < 1.0);
         }
         let solved = self.solve(chance, DMatrix::identity(width, width));
         let finite = solved.filter(|y| y.iter().all(|entry| entry.is_finite()));
         finite.is_some_and(|y| y.cholesky().is_some())
+    }
+
+    fn expands(&self, chance: Chance) -> bool {
+        self.around_one(chance).is_none_or(|radius| radius > 1.0 + ROUNDING)
     }
 
     fn rest(&self, chance: Chance) -> Option<(Vec<f64>, Vec<f64>)> {
@@ -85,6 +101,10 @@ impl<T: Block, J: Joint<T>> Second for Rounds<T, J> {
             (weight + square, cross, constant)
         })
     }
+
+    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64> {
+        self.bounded(chance, now, times)
+    }
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
@@ -95,6 +115,7 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         chance: Chance,
         weight: &DMatrix<f64>,
     ) -> (DMatrix<f64>, DMatrix<f64>, f64) {
+        self.work.touch(2.0 * self.work.of_move(chance));
         let (map, shift) = (self.expected.map.matrix(), self.expected.shift.matrix());
         let mut moves = map.clone();
         (0..moves.nrows()).for_each(|j| moves[(j, j)] -= 1.0);
@@ -118,6 +139,14 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// Whether the map of a round is random, and not only what it adds.
     fn is_random(&self, chance: Chance) -> bool {
         chance.is_some() || self.grows()
+    }
+
+    /// The radius of T, or some bound of it that is on the same side of one.
+    fn around_one(&self, chance: Chance) -> Option<f64> {
+        match self.is_random(chance) && self.frame.width() > MOST_COORDINATES {
+            true => self.iterated(chance, |low, high| low > 1.0 + ROUNDING || high < 1.0),
+            false => self.square_radius(chance),
+        }
     }
 
     /// T(X).
@@ -164,6 +193,7 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         }
         if width <= MOST_COORDINATES {
             let dense = self.dense(chance);
+            self.work.touch((dense.nrows() as f64).powi(3));
             let system = DMatrix::identity(dense.nrows(), dense.nrows()) - dense;
             let solved =
                 system.lu().solve(&DVector::from_vec(packed(width, |j, k| source[(j, k)])))?;
@@ -183,16 +213,18 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// Power iteration on T + τ, which has one dominant eigenvalue where T may have several of one
     /// modulus (a complex pair of B̄ gives three). The answer is the upper one of the bounds of Collatz
     /// and Wielandt: T(X) ≤ r X for a positive definite X proves a radius of at most r.
-    fn iterated(&self, chance: Chance) -> Option<f64> {
+    fn iterated(&self, chance: Chance, enough: impl Fn(f64, f64) -> bool) -> Option<f64> {
         let width = self.frame.width();
         let mut x = DMatrix::<f64>::identity(width, width);
         let mut best = f64::INFINITY;
-        for _ in 0..MOST_ITERATIONS {
+        let affordable = (MOST_TOUCHED / self.work.of_move(chance)) as usize;
+        for _ in 0..affordable.clamp(2, MOST_ITERATIONS) {
             let image = self.apply(chance, &x);
+            self.work.touch(10.0 * self.work.of_move(None));
             let Some(factor) = x.clone().cholesky() else { break };
             let bounds = spectrum::relative(&image, &factor.l())?;
             best = best.min(bounds.max());
-            if bounds.max() - bounds.min() <= 1e-9 * (1.0 + best) {
+            if enough(bounds.min(), bounds.max()) {
                 break;
             }
             x = &x * (0.2 * best) + image;
@@ -269,7 +301,7 @@ mod tests {
             for (size, close) in [(0.01, 4e-3), (0.3, 1e-6), (0.9, 1e-6)] {
                 rounds.prepare(&[size; 3], true);
                 let dense = rounds.square_radius(chance).unwrap();
-                let iterated = rounds.iterated(chance).unwrap();
+                let iterated = rounds.iterated(chance, |low, high| high - low <= 1e-9).unwrap();
                 assert!(iterated - dense < close * dense, "{dense} {iterated}");
                 assert!(iterated > dense - 1e-9 * dense, "no upper bound: {dense} {iterated}");
             }

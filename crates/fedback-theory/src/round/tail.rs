@@ -34,15 +34,10 @@ pub(crate) struct Norm {
     model: f64,
 }
 
-/// What keeps errors where they are.
-pub(crate) trait Tail {
+impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// A bound on E|x|² now and after every later round, whose steps are those of the prepared round
     /// and so many times smaller ones.
-    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64>;
-}
-
-impl<T: Block, J: Joint<T>> Tail for Rounds<T, J> {
-    fn ceiling(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64> {
+    pub(super) fn bounded(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64> {
         let (sizes, norms) = (self.sizes.clone(), self.norms(chance));
         let weighed = |norm: &Norm| Some(self.weigh(norm, now));
         let mut levels: Vec<Option<f64>> = norms.iter().map(weighed).collect();
@@ -58,9 +53,7 @@ impl<T: Block, J: Joint<T>> Tail for Rounds<T, J> {
         let known = norms.iter().zip(levels).filter_map(|(norm, level)| Some(norm.model * level?));
         known.min_by(f64::total_cmp)
     }
-}
 
-impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// Norms in which the prepared round may contract.
     fn norms(&self, chance: Chance) -> Vec<Norm> {
         let dim = self.frame.dim;
@@ -75,6 +68,7 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// The fixed point of what the prepared round, whose steps are `smaller`, does to |y|²_P; none
     /// where it does not contract.
     fn level(&self, chance: Chance, norm: &Norm, smaller: f64) -> Option<f64> {
+        self.work.touch(10.0 * self.work.of_move(None));
         let weight = self.units(smaller).around(&norm.weight);
         let (square, cross, constant) = self.pulled_back(chance, &weight);
         let half = weight.cholesky()?.l();
@@ -154,12 +148,14 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             let own = |j: usize, k: usize| kind.contains(&j) && kind.contains(&k);
             all.map_with_location(|j, k, entry| if own(j, k) { entry } else { 0.0 })
         };
+        self.work.touch(40.0 * self.work.of_move(None));
         let map = only(coordinates * self.expected.map.matrix() * &inverse).transpose();
         let units = self.units(self.sizes.iter().sum());
         let source = only(&units * &units);
         let mut sum = super::second::geometric(&map, source.clone())?;
         let Some((draw, share)) = chance else { return Some(sum) };
         for _ in 0..MOST_ITERATIONS {
+            self.work.touch(2.0 * self.work.of_move(chance) + 20.0 * self.work.of_move(None));
             let pulled = J::pulled(&self.drawn[draw].0, &coordinates.transpose().around(&sum)).0;
             let more = only(inverse.transpose().around(&pulled)) * share;
             let next = super::second::geometric(&map, &source + more)?;

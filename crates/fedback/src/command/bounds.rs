@@ -1,12 +1,11 @@
 //! `fedback bounds SPEC`.
 
-use fedback::lab::bounds::{Guarantees, Overrides};
+use fedback::lab::bounds::{Guarantees, Overrides, entries};
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::words::{self, NOTHING, short};
 use fedback::theory::bounds::{Bound, Value as Number};
-use fedback::theory::constants::Origin;
 
 use super::label;
 use crate::args::BoundsArgs;
@@ -73,7 +72,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             vec![
                 key.into(),
                 value,
-                constant.origin().as_str().into(),
+                words::origin(constant.how).into(),
                 words::how(constant.how).into(),
             ]
         })
@@ -83,10 +82,9 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
     page.text.push_str(&format!("\n  delta {delta}\n"));
     let show = |value: Number| value.map_or(NOTHING.into(), short);
     let (printed, corrected) = (&found.bounds.printed, &found.bounds.corrected);
-    let mut rows: Vec<Vec<String>> = printed
-        .entries()
+    let mut rows: Vec<Vec<String>> = entries(printed)
         .into_iter()
-        .zip(corrected.entries())
+        .zip(entries(corrected))
         .zip(NOTES)
         .map(|(((key, printed), (_, corrected)), (_, note))| {
             vec![key.into(), show(printed), show(corrected), note.into()]
@@ -104,7 +102,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
     for (why, keys) in reasons {
         page.paragraph(&format!("no {}: {why}", keys.join(", ")));
     }
-    if found.constants().iter().any(|(_, constant)| constant.origin() == Origin::Estimated) {
+    if found.constants().iter().any(|(_, constant)| words::origin(constant.how) == "estimated") {
         page.paragraph("estimated constants hold at the stable point only: no guarantee follows");
     }
     page.text.push('\n');

@@ -9,6 +9,7 @@ use fedback::lab::error::Error;
 use fedback::lab::figure::Figure;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
+use fedback::lab::words;
 
 use super::{Context, label};
 use crate::args::CheckArgs;
@@ -73,7 +74,7 @@ fn picture(checks: &[(&Plan, Check)]) -> Option<Figure> {
         .collect();
     let (plan, check) = checks.first()?;
     let title = match checks.len() {
-        1 => format!("{}: {}", label(plan), check.verdict.as_str()),
+        1 => format!("{}: {}", label(plan), words::verdict(check.verdict)),
         _ => format!("{}: which steps are small enough", plan.spec.name),
     };
     let subtitle = "below 1 errors shrink from round to round, near the stable point";

@@ -163,6 +163,8 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
                 verified.steps
             ),
         );
+    } else if advice.best.is_ok() {
+        add("simulated", "no, it would take too long; --repetitions N insists".into());
     }
     let ratio = |other: &Proposal| match &advice.best {
         Ok(best) => format!(" ({} times the plan's)", short(other.total() / best.total())),

@@ -40,7 +40,7 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         Some(Err(why)) => add("first arrivals", format!("where they settle is not known: {why}")),
         None => {}
     }
-    add("stability", solution.stable.stability().as_str().into());
+    add("stability", words::stability(solution.stable.stability()).into());
     if let Some(reason) = words::stable(&solution.stable) {
         add("", reason);
     }

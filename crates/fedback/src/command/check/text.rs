@@ -1,11 +1,12 @@
 //! A check in words: the verdict first, then what it rests on.
 
 use fedback::lab::check::Check;
+use fedback::lab::check::Confidence;
 use fedback::lab::check::words::algorithm;
 use fedback::lab::dynamics::Speed;
 use fedback::lab::plan::Plan;
 use fedback::lab::words::{self, NOTHING, short};
-use fedback::theory::certificate::{Confidence, Verdict};
+use fedback::theory::certificate::Verdict;
 
 use super::label;
 use crate::output::{plural, short_vector};
@@ -147,7 +148,7 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     }
     for (index, truth) in certificate.points.iter().enumerate() {
         let name = if index == 0 { "stable point" } else { "another stable point" };
-        let stability = truth.point.stability().as_str();
+        let stability = words::stability(truth.point.stability());
         page.row(name, &format!("{} ({stability})", short_vector(&truth.point.theta)));
         let (radius, margin) =
             (number(truth.point.minimisation_radius), number(truth.point.gradient_margin));
@@ -211,7 +212,7 @@ fn condition(page: &mut Page, check: &Check) {
         let words = format!(
             "{} ({}: {})",
             number(constant.value),
-            constant.origin().as_str(),
+            words::origin(constant.how),
             words::how(constant.how)
         );
         page.row(name, &words);
@@ -270,7 +271,7 @@ fn clients(page: &mut Page, check: &Check) {
                 short(part.sensitivity),
                 number(part.share),
                 number(part.risk),
-                without.map_or(NOTHING.into(), |w| w.verdict.as_str().into()),
+                without.map_or(NOTHING.into(), |w| words::verdict(w.verdict).into()),
                 number(without.and_then(|w| w.minimisation_radius)),
                 number(without.and_then(|w| w.gradient_margin)),
                 number(without.map(|w| w.average_sensitivity)),
