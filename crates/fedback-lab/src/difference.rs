@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::outcome::Outcome;
 use crate::recorded::RecordedRun;
 
 /// A dotted key whose value is not the same in all of several objects.
@@ -15,6 +16,31 @@ pub struct Difference {
 
 /// The differences of objects, in the order of their keys.
 pub fn differences(objects: &[Value]) -> Vec<Difference> {
+    let differs = |one: &Difference| one.values.windows(2).any(|pair| pair[0] != pair[1]);
+    all_keys(objects).into_iter().filter(differs).collect()
+}
+
+/// The parameters of runs: what was set or swept, in that order, then what differs besides. Names
+/// are none.
+pub fn parameters(runs: &[&Outcome]) -> Vec<Difference> {
+    let specs: Vec<Value> = runs.iter().map(|run| json!(run.spec)).collect();
+    let set: Vec<String> = runs.iter().flat_map(|run| run.all_set()).map(|(key, _)| key).collect();
+    let differing: Vec<String> = differences(&specs).into_iter().map(|one| one.key).collect();
+    let place = |one: &Difference| set.iter().position(|key| covers(key, &one.key));
+    let asked = |one: &Difference| place(one).is_some() || differing.contains(&one.key);
+    let mut found: Vec<Difference> = all_keys(&specs).into_iter().filter(asked).collect();
+    found.retain(|one| one.key != "name");
+    found.sort_by_key(|one| place(one).unwrap_or(usize::MAX));
+    found
+}
+
+/// Whether a key that was set is this key, or the section that it is in.
+fn covers(set: &str, key: &str) -> bool {
+    key.strip_prefix(set).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Every key of some objects, with its values.
+fn all_keys(objects: &[Value]) -> Vec<Difference> {
     let flat: Vec<Map<String, Value>> = objects
         .iter()
         .map(|object| {
@@ -33,8 +59,7 @@ pub fn differences(objects: &[Value]) -> Vec<Difference> {
         key: key.clone(),
         values: flat.iter().map(|leaves| leaves.get(key).cloned()).collect(),
     };
-    let differs = |one: &Difference| one.values.windows(2).any(|pair| pair[0] != pair[1]);
-    keys.into_iter().map(difference).filter(differs).collect()
+    keys.into_iter().map(difference).collect()
 }
 
 /// Takes in every value below `value` by its dotted key; lists stay whole.
@@ -67,10 +92,7 @@ pub fn labels(runs: &[&RecordedRun]) -> Vec<String> {
         run.set.keys().chain(run.facts.assigned.keys()).cloned().collect()
     };
     let keys: Vec<String> = runs.iter().flat_map(keys).collect();
-    let place = |one: &Difference| {
-        let covers = |key: &String| one.key == *key || one.key.starts_with(&format!("{key}."));
-        keys.iter().position(covers)
-    };
+    let place = |one: &Difference| keys.iter().position(|key| covers(key, &one.key));
     let (mut set, others): (Vec<_>, _) = found.into_iter().partition(|one| place(one).is_some());
     set.sort_by_key(place);
     let mut labels: Vec<Vec<String>> = vec![Vec::new(); runs.len()];

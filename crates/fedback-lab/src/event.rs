@@ -52,6 +52,17 @@ pub enum Ending {
     Interrupted,
 }
 
+impl Ending {
+    /// In one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Ending::Done => "done",
+            Ending::Failed(_) => "failed",
+            Ending::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// Listens to events. An error ends the run.
 pub trait Sink {
     /// Takes one event.

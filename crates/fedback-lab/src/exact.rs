@@ -35,7 +35,7 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     let arrived = dynamics.as_ref().and_then(|dynamics| dynamics.arrived.as_ref());
     let mut moments = ExactCurve::new(&plan.federation, protocol, arrived, &plan.start, stable)
         .map_err(no_moments)?;
-    let mut curve = Curve::new(&plan.spec, &columns);
+    let mut curve = Curve::new(&plan.spec, plan.clients(), &columns);
     curve.add_exact(&moments.moments());
     for round in 1..=plan.spec.rounds.0 {
         moments.advance();

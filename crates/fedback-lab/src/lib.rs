@@ -12,6 +12,7 @@ pub mod bounds;
 pub mod bundle;
 pub mod chart;
 pub mod check;
+pub mod costs;
 pub mod credit;
 pub mod custom;
 pub mod difference;

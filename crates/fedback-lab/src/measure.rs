@@ -55,6 +55,17 @@ impl Measurement {
             .collect()
     }
 
+    /// Whether more of it is better.
+    pub fn is_gain(self) -> bool {
+        match self {
+            Measurement::Accuracy | Measurement::Auc => true,
+            Measurement::Distance
+            | Measurement::Risk
+            | Measurement::Consensus
+            | Measurement::ClientRisk(_) => false,
+        }
+    }
+
     /// The name in JSON and CSV; client risks share one.
     pub fn name(self) -> &'static str {
         match self {

@@ -2,10 +2,15 @@
 
 mod csv;
 
+pub use csv::points_to_csv;
+
+use std::collections::BTreeMap;
+
+use fedback_engine::cohort::RecordedCohort;
+use fedback_theory::exact::Moments;
 use serde_json::{Map, Value, json};
 
-use fedback_theory::exact::Moments;
-
+use crate::costs::{Costs, Prices};
 use crate::event::Ending;
 use crate::facts::Facts;
 use crate::measure::Measurement;
@@ -38,6 +43,11 @@ impl Statistic {
         Statistic { mean, sd: Some(sd) }
     }
 
+    /// The standard error of the mean; none of a single repetition, nor of an expectation.
+    pub fn standard_error(self, repetitions: u64) -> Option<f64> {
+        self.sd.filter(|_| repetitions > 1).map(|sd| sd / (repetitions as f64).sqrt())
+    }
+
     fn to_json(self) -> Value {
         json!({ "mean": self.mean, "sd": self.sd })
     }
@@ -50,6 +60,8 @@ pub struct CurvePoint {
     pub round: u64,
     /// Local steps made by then.
     pub step: u64,
+    /// What it took to get there.
+    pub costs: Costs,
     /// One statistic per column.
     pub values: Vec<Statistic>,
 }
@@ -65,24 +77,46 @@ pub struct Curve {
     distance_asked: bool,
     repetitions: usize,
     local_steps: u64,
+    prices: Prices,
+    /// Updates that are missing, on average over repetitions, by the round that lacked them.
+    absent: BTreeMap<u64, f64>,
+    /// Those of them that lie before the last record.
+    missing: f64,
 }
 
 impl Curve {
     /// An empty curve with the given columns.
-    pub fn new(spec: &Spec, columns: &[Measurement]) -> Self {
+    pub fn new(spec: &Spec, clients: usize, columns: &[Measurement]) -> Self {
+        let keys = spec.algorithm.rounds();
         Curve {
             columns: columns.to_vec(),
             points: Vec::new(),
             distance_asked: spec.measure.distance,
             repetitions: spec.repetitions.0 as usize,
-            local_steps: spec.algorithm.rounds().local_steps.0,
+            local_steps: keys.local_steps.0,
+            prices: Prices::of(keys, clients),
+            absent: BTreeMap::new(),
+            missing: 0.0,
         }
     }
 
     /// Adds a record: column after column, repetition after repetition.
     pub fn add(&mut self, round: u64, values: &[f64]) {
         let values = values.chunks_exact(self.repetitions).map(Statistic::of).collect();
-        self.points.push(CurvePoint { round, step: round * self.local_steps, values });
+        self.push(round, values);
+    }
+
+    /// Counts a cohort that the seed alone does not tell, before the records after it.
+    pub fn count(&mut self, cohort: &RecordedCohort) {
+        let missing = self.prices.missing(cohort) / self.repetitions as f64;
+        *self.absent.entry(cohort.round.0).or_default() += missing;
+    }
+
+    fn push(&mut self, round: u64, values: Vec<Statistic>) {
+        let later = self.absent.split_off(&round);
+        self.missing += std::mem::replace(&mut self.absent, later).values().sum::<f64>();
+        let costs = self.prices.after(round as f64, self.missing);
+        self.points.push(CurvePoint { round, step: round * self.local_steps, costs, values });
     }
 
     /// Adds exact expectations.
@@ -96,8 +130,12 @@ impl Curve {
             };
             Statistic { mean, sd: None }
         });
-        let (round, values) = (moments.round.0, values.collect());
-        self.points.push(CurvePoint { round, step: round * self.local_steps, values });
+        self.push(moments.round.0, values.collect());
+    }
+
+    /// What all rounds up to the last record took.
+    pub fn costs(&self) -> Costs {
+        self.points.last().map_or(self.prices.after(0.0, 0.0), |point| point.costs)
     }
 
     /// One column as (step, statistic), empty where it was not measured.
@@ -116,6 +154,7 @@ impl Curve {
         let mut object = Map::new();
         object.insert("round".into(), point.round.into());
         object.insert("step".into(), point.step.into());
+        object.insert("costs".into(), point.costs.to_json());
         if self.distance_asked && !self.columns.contains(&Measurement::Distance) {
             object.insert("distance_sq".into(), Value::Null);
         }

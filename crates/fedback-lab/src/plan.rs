@@ -204,7 +204,7 @@ impl Outline {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
         if let Some(budget) = spec.budget.take() {
-            spec.rounds = Count(budget.rounds(&protocol, shape.weights.len())?);
+            spec.rounds = Count(budget.rounds(spec.algorithm.rounds(), shape.weights.len())?);
         }
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;

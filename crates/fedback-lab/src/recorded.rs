@@ -106,7 +106,8 @@ impl RecordedRun {
         let (spec, facts) = (&self.spec, self.facts.clone());
         let known = facts.stable_point.is_some();
         let columns = Measurement::asked(&spec.measure, known, facts.clients);
-        let mut curve = Curve::new(spec, &columns);
+        let mut curve = Curve::new(spec, facts.clients, &columns);
+        self.stored.cohorts.iter().for_each(|cohort| curve.count(cohort));
         for record in &self.stored.records {
             curve.add(record.round, &record.values);
         }

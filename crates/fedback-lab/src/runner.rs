@@ -107,10 +107,11 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
     let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
-    let Resume { state, seconds, records, .. } = resume.unwrap_or_else(|| Resume::beginning(plan));
+    let Resume { state, seconds, records, cohorts } =
+        resume.unwrap_or_else(|| Resume::beginning(plan));
     let mut backend = runnable.backend(plan.course(state, &[]))?;
     let mut running = Running::new(plan, &mut *backend, plan.spec.rounds.0, seconds);
-    let outcome = running.through(&*judge, &records, sinks, stop)?;
+    let outcome = running.through(&*judge, &records, &cohorts, sinks, stop)?;
     Ok(Outcome { resumed_from, ..outcome })
 }
 
@@ -125,7 +126,7 @@ pub fn replay(
     let (plan, judge) = (runnable.outline(), runnable.judge());
     let mut backend = runnable.backend(plan.course(plan.beginning(), cohorts))?;
     let mut running = Running::new(plan, &mut *backend, rounds, 0.0);
-    let outcome = running.through(&*judge, &[], sinks, stop)?;
+    let outcome = running.through(&*judge, &[], cohorts, sinks, stop)?;
     Ok((outcome, backend.state().clone()))
 }
 
@@ -154,7 +155,7 @@ pub fn run_live(
         resume.unwrap_or_else(|| Resume::beginning(plan));
     let mut live = Live::new(transport, plan.course(state, &cohorts), settings);
     let mut running = Running::new(plan, &mut live, plan.spec.rounds.0, seconds);
-    let outcome = running.through(judge, &records, sinks, stop)?;
+    let outcome = running.through(judge, &records, &cohorts, sinks, stop)?;
     Ok(Outcome { resumed_from, ..outcome })
 }
 
@@ -188,17 +189,19 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// From where the run was left, with its records until then, to its end.
+    /// From where the run was left, with its records and known cohorts, to its end.
     fn through(
         &mut self,
         judge: &dyn Judge,
         records: &[Record],
+        cohorts: &[RecordedCohort],
         sinks: &mut [&mut dyn Sink],
         stop: &AtomicBool,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
         let recorder = Recorder::new(plan, judge);
-        let mut curve = Curve::new(&plan.spec, recorder.columns());
+        let mut curve = Curve::new(&plan.spec, plan.clients(), recorder.columns());
+        cohorts.iter().for_each(|cohort| curve.count(cohort));
         for record in records {
             curve.add(record.round, &record.values);
         }
@@ -244,6 +247,7 @@ impl<'a> Running<'a> {
                 return Ok(Ending::Interrupted);
             }
             for cohort in self.backend.take_cohorts() {
+                curve.count(&cohort);
                 self.tell(sinks, &Event::Cohort(&cohort))?;
             }
             if self.plan.is_due(self.round()) {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::costs::Costs;
 use crate::difference::{Difference, differences};
 use crate::outcome::Outcome;
 use crate::recorded::RecordedRun;
@@ -59,6 +60,8 @@ pub struct Shown {
     pub failure: Option<String>,
     /// Whose work was missing.
     pub absences: Absences,
+    /// What the rounds up to the last record took, per repetition.
+    pub costs: Costs,
     /// The last record, and exact expectations where there are any.
     #[serde(rename = "final")]
     pub last: Option<Value>,
@@ -114,6 +117,7 @@ impl Shown {
             warnings: facts.warnings.clone(),
             failure: stored.failure.clone(),
             absences: absences(run, &outcome),
+            costs: outcome.curve.costs(),
             last: last(&outcome),
             spec: spec.clone(),
         }
@@ -147,6 +151,7 @@ fn absences(run: &RecordedRun, outcome: &Outcome) -> Absences {
 fn last(outcome: &Outcome) -> Option<Value> {
     let point = |outcome: &Outcome| outcome.to_json()["curve"].as_array()?.last().cloned();
     let mut last = point(outcome)?;
+    last.as_object_mut()?.shift_remove("costs");
     let exact = outcome.exact.as_deref().and_then(point);
     for (name, value) in exact.as_ref().and_then(Value::as_object).into_iter().flatten() {
         if let Some(Value::Object(measured)) = last.get_mut(name) {

@@ -93,6 +93,9 @@ pub struct RunArgs {
     /// What the run is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub note: String,
+    /// Print the result as CSV, one line per point of a sweep
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 #[derive(Args)]

@@ -248,7 +248,7 @@ fn a_switched_off_measurement_is_left_out() {
     let set = ["--set", "measure.risk=false", "--set", "measure.consensus=false", "--json"];
     let json = folder.json(&[&["run", "spec.toml", "--store", "none"], &set[..]].concat());
     let keys: Vec<&String> = json["curve"][0].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["round", "step", "distance_sq"]);
+    assert_eq!(keys, ["round", "step", "costs", "distance_sq"]);
     assert_eq!(folder.files(), ["people.csv", "spec.toml"]);
 }
 

@@ -146,7 +146,9 @@ fn what_pages_show_is_what_happens() {
                     let found = before.unwrap_or_else(|| panic!("{place}: no sh block before"));
                     let same = matches_shown(&tidy(&block.text), &tidy(&found));
                     if renewing() && !same {
-                        renewed = renewed.replacen(&block.text, &shortened(&found, &block.text), 1);
+                        let fenced = |text: &str| format!("```text\n{text}");
+                        let found = shortened(&found, &block.text);
+                        renewed = renewed.replacen(&fenced(&block.text), &fenced(&found), 1);
                         continue;
                     }
                     assert!(same, "{place}: shown is\n{}--- but found was\n{found}", block.text);

@@ -122,3 +122,73 @@ fn what_makes_no_sense_is_refused_by_name() {
         assert!(said.contains(message), "{set:?}: {said}");
     }
 }
+
+/// The cells of a CSV that quotes nothing, by line and header.
+fn cells(output: &Output) -> Vec<std::collections::HashMap<String, String>> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').map(str::to_string));
+    let header: Vec<String> = lines.next().unwrap().collect();
+    lines.map(|line| header.iter().cloned().zip(line).collect()).collect()
+}
+
+#[test]
+fn a_sweep_is_a_tidy_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = r#"sweep={"algorithm.local_steps"=[1, 5], "algorithm.batch"=[2, 4]}"#;
+    let set = ["rounds=40", "repetitions=4", "measure.every=20", sweep];
+    let table = cells(&answer(folder.path(), &["run", "spec.toml", "--csv"], &set));
+    assert_eq!(table.len(), 4);
+    let line = &table[3];
+    for (name, cell) in [
+        ("run", "4"),
+        ("name", "spec"),
+        ("state", "done"),
+        ("seed", "3"),
+        ("algorithm.local_steps", "5"),
+        ("algorithm.batch", "4"),
+        ("repetitions", "4"),
+        ("rounds", "40"),
+        ("steps", "200"),
+        ("uploads", "80"),
+        ("sample_gradients", "1600"),
+        ("deployments", "400"),
+    ] {
+        assert_eq!(line[name], cell, "{name}");
+    }
+    let number = |name: &str| line[name].parse::<f64>().unwrap();
+    assert!(number("risk_best") <= number("risk_final") && number("risk_final_se") > 0.0);
+    assert!((number("risk_final") - number("risk_exact")).abs() < 5.0 * number("risk_final_se"));
+    // What was recorded says the same, by a range of runs.
+    let again = cells(&answer(folder.path(), &["compare", "1-3", "4", "--csv"], &[]));
+    let same = |one: &std::collections::HashMap<String, String>| {
+        let kept = one.iter().filter(|(name, _)| *name != "seconds");
+        kept.map(|(name, cell)| (name.clone(), cell.clone())).collect::<Vec<_>>()
+    };
+    for (mut run, mut read) in table.iter().map(same).zip(again.iter().map(same)) {
+        run.sort();
+        read.sort();
+        assert_eq!(run, read);
+    }
+}
+
+#[test]
+fn every_record_counts_its_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = ["rounds=4", "measure.every=2"];
+    let json: Value = serde_json::from_slice(
+        &answer(folder.path(), &["run", "spec.toml", "--json"], &set).stdout,
+    )
+    .unwrap();
+    let expected = serde_json::json!({
+        "steps": 10, "communications": 2, "uploads": 4, "sample_gradients": 80, "rows_drawn": 80,
+        "deployments": 20,
+    });
+    assert_eq!(json["curve"][1]["costs"], expected);
+    let shown = answer(folder.path(), &["show", "1"], &[]);
+    let text = String::from_utf8(shown.stdout).unwrap();
+    assert!(text.contains("# took: 20 steps, 8 uploads, 160 sample gradients, 40 deployments"));
+    let bad = answer(folder.path(), &["compare", "3-1"], &[]);
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("as in 5-8"));
+}

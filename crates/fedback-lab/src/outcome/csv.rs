@@ -1,31 +1,29 @@
 //! A run as CSV: its curve, one line a record, with what tells it from others in every line.
 
+mod points;
+
 use serde_json::Value;
 
 use super::Outcome;
+use crate::costs::Costs;
 use crate::measure::Measurement;
+pub use points::points_to_csv;
 
 /// What every line says of the run.
 const ABOUT: [&str; 3] = ["name", "seed", "version"];
 
 impl Outcome {
-    /// The curve as CSV: round and step, every measurement with what is exact beside it, then name,
+    /// The curve as CSV: round and step, every measurement with what is exact beside it, then costs, name,
     /// seed, version and what was set, so that files can be stacked.
     pub fn to_csv(&self) -> String {
         let (mut header, exact) =
             (vec!["round".to_string(), "step".to_string()], self.exact_values());
         for (column, exact) in self.curve.columns.iter().zip(&exact) {
-            let name = match column {
-                Measurement::ClientRisk(client) => {
-                    let names = self.client_names.as_ref();
-                    let client = names.map_or(client.to_string(), |names| names[*client].clone());
-                    format!("client_risk {client}")
-                }
-                other => other.name().to_string(),
-            };
+            let name = self.column_name(*column);
             let what = ["mean", "sd"].into_iter().chain(exact.as_ref().map(|_| "exact"));
             header.extend(what.map(|what| quoted(&format!("{name}_{what}"))));
         }
+        header.extend(Costs::NAMES[1..].iter().map(|name| name.to_string()));
         let mut set = self.all_set();
         ABOUT.iter().for_each(|known| drop(set.shift_remove(*known)));
         header.extend(ABOUT.map(String::from));
@@ -40,10 +38,23 @@ impl Outcome {
                 line.extend([Some(statistic.mean), statistic.sd].map(number));
                 line.extend(exact.as_ref().map(|exact| number(exact.get(place).copied())));
             }
+            line.extend(point.costs.values()[1..].iter().map(f64::to_string));
             line.extend(about.iter().cloned());
             text.push_str(&(line.join(",") + "\n"));
         }
         text
+    }
+
+    /// What a column of measurements is called.
+    fn column_name(&self, column: Measurement) -> String {
+        match column {
+            Measurement::ClientRisk(client) => {
+                let names = self.client_names.as_ref();
+                let client = names.map_or(client.to_string(), |names| names[client].clone());
+                format!("client_risk {client}")
+            }
+            other => other.name().to_string(),
+        }
     }
 
     /// The exact values of every column, none where there are none.

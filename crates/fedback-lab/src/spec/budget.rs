@@ -1,20 +1,15 @@
 //! `budget`: how many rounds there are, by what they cost.
 
-use fedback_core::protocol::{Batch, Deploy, Protocol};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+use super::algorithm::RoundKeys;
 use super::value::{Count, KeyError};
+use crate::costs::Prices;
 
-/// What all rounds of one repetition may cost, one of these.
-///
-/// | Name | What one round takes |
-/// |---|---|
-/// | steps | E: local steps of one client |
-/// | communications | 1 |
-/// | sample_gradients | K · E · batch: gradients of single observations |
-/// | deployments | K · E, or K where models are deployed once per round |
+/// What all rounds of one repetition may cost, one of these, as [`Costs`](crate::costs::Costs)
+/// counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
@@ -29,29 +24,22 @@ pub enum Budget {
 }
 
 impl Budget {
-    /// The most rounds within the budget; a client that is drawn twice counts twice.
-    pub fn rounds(self, protocol: &Protocol, clients: usize) -> Result<u64, KeyError> {
-        let cohort = protocol.scheme.cohort().unwrap_or(clients) as u64;
-        let steps = protocol.local_steps as u64;
-        let all = cohort.saturating_mul(steps);
-        let (key, budget, each) = match self {
-            Budget::Steps(most) => ("steps", most, steps),
-            Budget::Communications(most) => ("communications", most, 1),
-            Budget::SampleGradients(most) => match protocol.batch {
-                Batch::Sampled(size) => ("sample_gradients", most, all.saturating_mul(size as u64)),
-                Batch::All => {
-                    let why = "batch = \"all\" takes no samples; budget steps or communications";
-                    return Err(KeyError::new("budget.sample_gradients", why));
-                }
-            },
-            Budget::Deployments(most) => match protocol.deploy {
-                Deploy::Step => ("deployments", most, all),
-                Deploy::Round => ("deployments", most, cohort),
-            },
+    /// The most rounds within the budget.
+    pub fn rounds(self, keys: &RoundKeys, clients: usize) -> Result<u64, KeyError> {
+        let one = Prices::of(keys, clients).after(1.0, 0.0);
+        let (key, most, each) = match self {
+            Budget::Steps(most) => ("steps", most, one.steps),
+            Budget::Communications(most) => ("communications", most, one.communications),
+            Budget::SampleGradients(most) => ("sample_gradients", most, one.sample_gradients),
+            Budget::Deployments(most) => ("deployments", most, one.deployments),
         };
-        match budget.0 / each {
+        if each == 0.0 {
+            let why = "batch = \"all\" takes no samples; budget steps or communications";
+            return Err(KeyError::new(format!("budget.{key}"), why));
+        }
+        match (most.0 as f64 / each) as u64 {
             0 => {
-                let why = format!("found {}; one round takes {each}", budget.0);
+                let why = format!("found {}; one round takes {each}", most.0);
                 Err(KeyError::new(format!("budget.{key}"), why))
             }
             rounds => Ok(rounds),

@@ -1,8 +1,10 @@
 //! Arguments of the commands that look into a store.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use fedback::lab::store::RunId;
 
 #[derive(Args)]
 pub struct RunsArgs {
@@ -13,9 +15,9 @@ pub struct RunsArgs {
 
 #[derive(Args)]
 pub struct ResumeArgs {
-    /// The runs to go on with
+    /// The runs to go on with, as in 3 5-8
     #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<i64>,
+    pub runs: Vec<RunRange>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -60,22 +62,25 @@ pub enum ExportFormat {
 
 #[derive(Args)]
 pub struct CompareArgs {
-    /// The runs
-    #[arg(required = true, num_args = 2.., value_name = "RUN")]
-    pub runs: Vec<i64>,
+    /// The runs, as in 3 5-8
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<RunRange>,
     /// The figure to write
     #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
     pub out: PathBuf,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print the table as CSV, one line per run
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 #[derive(Args)]
 pub struct ShowArgs {
     /// The run; of several, what differs is shown
     #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<i64>,
+    pub runs: Vec<RunRange>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -100,9 +105,9 @@ pub struct NoteArgs {
 
 #[derive(Args)]
 pub struct RmArgs {
-    /// The runs to remove
+    /// The runs to remove, as in 3 5-8
     #[arg(required = true, value_name = "RUN")]
-    pub runs: Vec<i64>,
+    pub runs: Vec<RunRange>,
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
@@ -124,4 +129,34 @@ pub fn tag(text: &str) -> Result<String, String> {
         true => Ok(text.into()),
         false => Err("a tag is one word, without blanks and commas".into()),
     }
+}
+
+/// A run by its number, or all from one to another: 3, or 5-8.
+#[derive(Clone, Copy)]
+pub struct RunRange(i64, i64);
+
+/// A longer list of runs is a slip.
+const MOST_RUNS: i64 = 100_000;
+
+impl FromStr for RunRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let one = |text: &str| text.trim().parse::<i64>().ok().filter(|number| *number >= 0);
+        let ends = match text.split_once('-') {
+            Some((first, last)) => one(first).zip(one(last)),
+            None => one(text).map(|only| (only, only)),
+        };
+        match ends {
+            Some((first, last)) if (first..first.saturating_add(MOST_RUNS)).contains(&last) => {
+                Ok(RunRange(first, last))
+            }
+            _ => Err("allowed: the number of a run, or a range of them, as in 5-8".into()),
+        }
+    }
+}
+
+/// The runs that were asked for, one after the other.
+pub fn runs(ranges: &[RunRange]) -> Vec<RunId> {
+    ranges.iter().flat_map(|&RunRange(first, last)| first..=last).map(RunId).collect()
 }

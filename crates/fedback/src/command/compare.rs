@@ -4,14 +4,13 @@ use fedback::lab::chart::{self, Pair};
 use fedback::lab::difference::labels;
 use fedback::lab::error::Error;
 use fedback::lab::measure::Measurement;
-use fedback::lab::outcome::Outcome;
+use fedback::lab::outcome::{Outcome, points_to_csv};
 use fedback::lab::recorded::RecordedRun;
-use fedback::lab::store::RunId;
 use fedback::lab::words::{seconds, short};
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, runs};
 use crate::output;
 use crate::table::table;
 
@@ -25,8 +24,9 @@ struct Compared {
 
 pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
-    let read = |&id: &i64| RecordedRun::read(&store, RunId(id));
-    let runs: Vec<RecordedRun> = args.runs.iter().map(read).collect::<Result<_, _>>()?;
+    let read = |id| RecordedRun::read(&store, id);
+    let runs: Vec<RecordedRun> =
+        runs(&args.runs).into_iter().map(read).collect::<Result<_, _>>()?;
     let labels = labels(&runs.iter().collect::<Vec<_>>());
     let compared =
         |(run, label): (RecordedRun, String)| Compared { outcome: run.outcome(), run, label };
@@ -48,6 +48,10 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     output::write_file(&args.out, &figure.to_svg())?;
     if args.json {
         return output::print_json(&to_json(&runs));
+    }
+    if args.csv {
+        let lines = runs.iter().map(|one| (Some(one.run.stored.id), &one.outcome));
+        return output::print(&points_to_csv(&lines.collect::<Vec<_>>()));
     }
     let text = text(&runs, measurement);
     output::print(&format!("{text}  figure: {}\n", args.out.display()))

@@ -9,12 +9,12 @@ use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
 
 use super::{Context, run, summary};
-use crate::args::ResumeArgs;
+use crate::args::{ResumeArgs, runs};
 use crate::output;
 
 pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
-    let ids: Vec<RunId> = args.runs.iter().copied().map(RunId).collect();
+    let ids = runs(&args.runs);
     // All are found fit to go on before the first one does.
     let found: Vec<Found> = ids.iter().map(|&id| find(&store, id)).collect::<Result<_, _>>()?;
     let mut outcomes = Vec::new();

@@ -3,15 +3,14 @@
 use std::io::IsTerminal;
 
 use fedback::lab::error::Error;
-use fedback::lab::store::RunId;
 
 use super::Context;
-use crate::args::RmArgs;
+use crate::args::{RmArgs, runs};
 use crate::output::{self, plural};
 
 pub fn run(context: &Context, args: RmArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
-    let mut ids: Vec<RunId> = args.runs.into_iter().map(RunId).collect();
+    let mut ids = runs(&args.runs);
     ids.sort();
     ids.dedup();
     let many = plural(ids.len() as u64, "run", "runs");

@@ -26,7 +26,7 @@ pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
         .map_err(super::in_spec(&args.spec))?;
     let store = context.writable_store()?;
     let finished = run_all(context, &experiment, store.as_ref(), &args)?;
-    finished.report(context, &experiment, args.spec.json)
+    finished.report(context, &experiment, &args)
 }
 
 /// What came of an experiment.
@@ -92,18 +92,27 @@ impl Finished {
         &self,
         context: &Context,
         experiment: &Experiment,
-        json: bool,
+        args: &RunArgs,
     ) -> Result<(), Error> {
         let interrupted =
             self.outcomes.last().is_some_and(|outcome| outcome.ending == Ending::Interrupted);
         if interrupted {
             return Err(Error::Interrupted(self.how_to_resume(context)));
         }
-        match json {
-            true => output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?,
-            false => output::print(&summary::text(&self.outcomes, &self.ids))?,
+        if args.spec.json {
+            output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?;
+        } else if args.csv {
+            output::print(&self.to_csv())?;
+        } else {
+            output::print(&summary::text(&self.outcomes, &self.ids))?;
         }
         failure(&self.outcomes)
+    }
+
+    fn to_csv(&self) -> String {
+        let places = self.outcomes.iter().enumerate();
+        let line = |(place, outcome)| (self.ids.get(place).copied(), outcome);
+        outcome::points_to_csv(&places.map(line).collect::<Vec<_>>())
     }
 
     fn how_to_resume(&self, context: &Context) -> String {

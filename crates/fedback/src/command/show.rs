@@ -4,19 +4,19 @@ use fedback::lab::difference::Difference;
 use fedback::lab::error::Error;
 use fedback::lab::recorded::RecordedRun;
 use fedback::lab::show::{Shown, differing};
-use fedback::lab::store::RunId;
 use fedback::lab::words::{seconds, short};
 use serde_json::{Map, Value, json};
 
 use super::Context;
-use crate::args::ShowArgs;
+use crate::args::{ShowArgs, runs};
 use crate::output::{self, plural};
 use crate::table::table;
 
 pub fn run(context: &Context, args: ShowArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
-    let read = |&id: &i64| RecordedRun::read(&store, RunId(id));
-    let runs: Vec<RecordedRun> = args.runs.iter().map(read).collect::<Result<_, _>>()?;
+    let read = |id| RecordedRun::read(&store, id);
+    let runs: Vec<RecordedRun> =
+        runs(&args.runs).into_iter().map(read).collect::<Result<_, _>>()?;
     let shown: Vec<Shown> = runs.iter().map(Shown::of).collect();
     match (&shown[..], args.json) {
         ([only], true) => output::print_json(&only.to_json()),
@@ -63,6 +63,7 @@ fn text(run: &Shown, spec: &str) -> String {
     if run.absences.cohorts > 0 {
         say("cohorts recorded", &run.absences.cohorts.to_string());
     }
+    say("took", &run.costs.words());
     let last = run.last.as_ref().and_then(Value::as_object).into_iter().flatten();
     last.for_each(|(name, value)| say(&format!("final {name}"), &measured(value)));
     let comment = |line: String| format!("# {}\n", line.replace(char::is_control, " "));

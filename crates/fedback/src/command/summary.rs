@@ -95,6 +95,7 @@ fn single(outcome: &Outcome) -> String {
     if let Some(stable) = &outcome.stable_point {
         text.push_str(&format!("  stable point {}\n", short_vector(stable)));
     }
+    text.push_str(&format!("  took {}\n", outcome.curve.costs().words()));
     text
 }
 
