@@ -1,9 +1,10 @@
 //! Outcomes as figures: one colour per run, its mean as a line with a band of two standard errors,
 //! its exact expectation dashed: where theory holds, the dashes stay in the band.
 
+use crate::costs::Costs;
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::measure::Measurement;
-use crate::outcome::Outcome;
+use crate::outcome::{CurvePoint, Outcome};
 
 /// A run and, where it exists, its exact curve.
 pub struct Pair<'a> {
@@ -41,19 +42,49 @@ pub enum Band {
     StandardDeviation,
 }
 
-/// A figure of one measurement over local steps, with bands of two standard errors.
-pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pair<'_>]) -> Figure {
-    banded(title, subtitle, measurement, pairs, Band::StandardErrors)
+/// More bands than this hide each other, and are left out.
+pub const MOST_BANDS: usize = 8;
+
+/// What curves are drawn over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Local steps.
+    Step,
+    /// Rounds.
+    Round,
+    /// A count of [`Costs`], by its place.
+    Cost(usize),
 }
 
-/// A figure of one measurement over local steps.
-pub fn banded(
-    title: &str,
-    subtitle: &str,
-    measurement: Measurement,
-    pairs: &[Pair<'_>],
-    band: Band,
-) -> Figure {
+impl Over {
+    /// What a word asks for.
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "step" => Some(Over::Step),
+            "round" => Some(Over::Round),
+            _ => Costs::NAMES.iter().position(|name| *name == word).map(Over::Cost),
+        }
+    }
+
+    fn axis(self) -> Axis {
+        match self {
+            Over::Step => Axis::linear("local step t"),
+            Over::Round => Axis::linear("round"),
+            Over::Cost(place) => Axis::linear(Costs::NAMES[place].replace('_', " ")),
+        }
+    }
+
+    fn of(self, point: &CurvePoint) -> f64 {
+        match self {
+            Over::Step => point.step as f64,
+            Over::Round => point.round as f64,
+            Over::Cost(place) => point.costs.values()[place],
+        }
+    }
+}
+
+/// The axis of a measurement.
+pub fn axis(measurement: Measurement) -> Axis {
     let label = match measurement {
         Measurement::Distance => "squared distance to the stable point",
         Measurement::Risk => "performative risk",
@@ -62,46 +93,93 @@ pub fn banded(
         Measurement::Auc => "area under the ROC curve",
         Measurement::ClientRisk(_) => "risk of a client",
     };
-    let y = if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) };
-    let series = pairs.iter().enumerate().flat_map(|(colour, pair)| {
-        let simulated =
-            pair.run.map(|run| simulated((&pair.label, colour), measurement, run, band));
+    if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) }
+}
+
+/// A figure of one measurement over local steps, with bands of two standard errors.
+pub fn chart(title: &str, subtitle: &str, measurement: Measurement, pairs: &[Pair<'_>]) -> Figure {
+    banded(title, subtitle, Over::Step, measurement, pairs, Band::StandardErrors)
+}
+
+/// A figure of one measurement. What all names have in common is said in the subtitle.
+pub fn banded(
+    title: &str,
+    subtitle: &str,
+    over: Over,
+    measurement: Measurement,
+    pairs: &[Pair<'_>],
+    band: Band,
+) -> Figure {
+    let labels: Vec<&str> = pairs.iter().map(|pair| pair.label.as_str()).collect();
+    let (common, labels) = apart(&labels);
+    let subtitle: Vec<&str> =
+        [subtitle, &common].into_iter().filter(|part| !part.is_empty()).collect();
+    let series = pairs.iter().zip(&labels).enumerate().flat_map(|(colour, (pair, label))| {
+        let simulated = pair.run.map(|run| {
+            let series = Series::line(label, colour, means(over, measurement, run));
+            match pairs.len() > MOST_BANDS {
+                true => series,
+                false => simulated(series, measurement, run, band),
+            }
+        });
         let exact = pair.exact.map(|exact| {
-            let name = match pair.run {
-                Some(_) => format!("{}, exact", pair.label),
-                None => pair.label.clone(),
-            };
-            let mark = if pair.run.is_some() { Mark::Dashed } else { Mark::Line };
-            Series::line(name, colour, means(measurement, exact)).with_mark(mark)
+            let points = means(over, measurement, exact);
+            match pair.run {
+                Some(_) => exact_series(label, colour, points),
+                None => Series::line(label, colour, points),
+            }
         });
         simulated.into_iter().chain(exact)
     });
     Figure {
         title: title.into(),
-        subtitle: subtitle.into(),
-        x: Axis::linear("local step t"),
-        y,
+        subtitle: subtitle.join("; "),
+        x: over.axis(),
+        y: axis(measurement),
         series: series.collect(),
     }
 }
 
+/// What is exact of a series, beside it; all of them share an entry of the legend.
+pub(crate) fn exact_series(label: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
+    let series = Series::line(format!("{label}, exact"), colour, points);
+    series.with_mark(Mark::Dashed).sharing("exact")
+}
+
+/// The parts that all names have in common, and the names without them. Names that would have
+/// nothing left stay whole.
+fn apart(labels: &[&str]) -> (String, Vec<String>) {
+    let split = |label: &&str| -> Vec<String> { label.split(", ").map(String::from).collect() };
+    let parts: Vec<Vec<String>> = labels.iter().map(split).collect();
+    let in_all = |part: &String| parts.iter().all(|others| others.contains(part));
+    let (common, own): (Vec<&String>, Vec<&String>) =
+        parts.iter().flatten().partition(|part| in_all(part));
+    let first = parts.first().map_or(0, |first| first.iter().filter(|part| in_all(part)).count());
+    let named = |parts: &Vec<String>| parts.iter().any(|part| own.contains(&part));
+    if labels.len() < 2 || !parts.iter().all(named) {
+        return (String::new(), labels.iter().map(|label| label.to_string()).collect());
+    }
+    let rest = |parts: &Vec<String>| {
+        let own: Vec<&str> =
+            parts.iter().filter(|part| !in_all(part)).map(String::as_str).collect();
+        own.join(", ")
+    };
+    let common: Vec<&str> = common.into_iter().take(first).map(String::as_str).collect();
+    (common.join(", "), parts.iter().map(rest).collect())
+}
+
 /// Whether a measurement falls over orders of magnitude.
-fn is_log(measurement: Measurement) -> bool {
+pub(crate) fn is_log(measurement: Measurement) -> bool {
     matches!(measurement, Measurement::Distance | Measurement::Consensus)
 }
 
-fn means(measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {
-    let column = outcome.curve.column(measurement);
-    column.into_iter().map(|(step, statistic)| (step as f64, statistic.mean)).collect()
+fn means(over: Over, measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {
+    let column = outcome.curve.column(measurement).into_iter();
+    let places = outcome.curve.points.iter().map(|point| over.of(point));
+    places.zip(column).map(|(place, (_, statistic))| (place, statistic.mean)).collect()
 }
 
-fn simulated(
-    (label, colour): (&str, usize),
-    measurement: Measurement,
-    run: &Outcome,
-    band: Band,
-) -> Series {
-    let series = Series::line(label, colour, means(measurement, run));
+fn simulated(series: Series, measurement: Measurement, run: &Outcome, band: Band) -> Series {
     if run.repetitions < 2 {
         return series;
     }
@@ -142,4 +220,25 @@ pub fn label_of(name: &str, set: &serde_json::Map<String, serde_json::Value>) ->
         }
     }
     set.iter().flat_map(|(key, value)| flat(key, value)).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    #[test]
+    fn what_all_names_have_in_common_is_said_once() {
+        let (common, own) =
+            apart(&["full, average 10.0, cohort 5", "full, average 10.0, cohort 9"]);
+        assert_eq!(
+            (common.as_str(), own),
+            ("full, average 10.0", vec!["cohort 5".into(), "cohort 9".into()])
+        );
+        for whole in [&["full", "full, cohort 5"][..], &["full"], &["a", "b"]] {
+            assert_eq!(
+                apart(whole),
+                (String::new(), whole.iter().map(|s| s.to_string()).collect())
+            );
+        }
+    }
 }

@@ -122,7 +122,7 @@ fn are_distinct(labels: &[Vec<String>]) -> bool {
 }
 
 /// A parameter in a name: schemes, kinds and names speak for themselves.
-fn part(key: &str, value: &Value) -> Option<String> {
+pub(crate) fn part(key: &str, value: &Value) -> Option<String> {
     let short = key.rsplit('.').next().unwrap_or(key);
     match value {
         Value::String(text) if text.is_empty() => None,

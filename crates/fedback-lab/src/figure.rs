@@ -6,11 +6,14 @@
 //! file. There is no plotting dependency: line charts with logarithmic axes are all that
 //! is needed, and the bytes of a figure have to be the same on every run.
 
+mod size;
 mod span;
 mod svg;
 mod text;
 
+pub use size::Size;
 use span::Span;
+pub use svg::HeatMap;
 
 /// Curves over two axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,8 +30,8 @@ pub struct Figure {
     pub series: Vec<Series>,
 }
 
-/// Several small figures under one heading. The legend is that of the first; their own titles and
-/// subtitles are not drawn.
+/// Several small figures under one heading and with one legend; their own titles and subtitles are
+/// not drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     /// The headline.
@@ -37,12 +40,14 @@ pub struct Grid {
     pub subtitle: String,
     /// The figures, row after row.
     pub panels: Vec<Figure>,
+    /// Whether all of them have the same axes.
+    pub same_axes: bool,
 }
 
 impl Grid {
     /// A self-contained SVG document, as that of a figure.
-    pub fn to_svg(&self) -> String {
-        svg::render_grid(self)
+    pub fn to_svg(&self, size: Size) -> String {
+        svg::render_grid(self, size)
     }
 }
 
@@ -75,8 +80,11 @@ pub struct Series {
     pub band: Option<Vec<(f64, f64)>>,
     /// How the points are drawn.
     pub mark: Mark,
-    /// Palette slot: series of one slot share a colour and a marker shape. Slots repeat after eight.
+    /// Palette slot: series of one slot share a colour and a marker shape. More than eight of them
+    /// are colours of a ramp, in their order.
     pub colour: usize,
+    /// The legend entry that it shares with other series; one of its own if none.
+    pub shared: Option<String>,
 }
 
 /// How the points of a series are drawn. `Dots` draws each point, so give it few of them.
@@ -90,12 +98,27 @@ pub enum Mark {
     Dotted,
     /// A marker at each point.
     Dots,
+    /// A thin line through a marker at each point.
+    Joined,
+}
+
+impl Mark {
+    /// Whether single points are marked, and a band is a bar at each of them.
+    fn has_markers(self) -> bool {
+        matches!(self, Mark::Dots | Mark::Joined)
+    }
 }
 
 impl Figure {
     /// A self-contained SVG document that follows the reader's light or dark preference.
     pub fn to_svg(&self) -> String {
-        svg::render(self)
+        svg::render(self, Size::Screen)
+    }
+
+    /// The same in another size. Those of a printed page have no heading, for there it is a caption,
+    /// and literal colours, for other programs know no CSS variables.
+    pub fn to_svg_of(&self, size: Size) -> String {
+        svg::render(self, size)
     }
 
     /// A chart of at most `rows` lines of at most `columns` characters, without colour or bands.
@@ -129,7 +152,7 @@ impl Figure {
         };
         ys.extend(lows.into_iter().map(|low| low.max(floor)));
         // Bars on the frame could not be told from it.
-        let bars = |series: &Series| series.mark == Mark::Dots && series.band.is_some();
+        let bars = |series: &Series| series.mark.has_markers() && series.band.is_some();
         let aside = if self.series.iter().any(bars) { 0.04 } else { 0.0 };
         (Span::fit(self.x.scale, &xs, aside), Span::fit(self.y.scale, &ys, 0.04))
     }
@@ -150,7 +173,12 @@ impl Axis {
 impl Series {
     /// A solid line without a band; see [`Series::with_band`] and [`Series::with_mark`].
     pub fn line(name: impl Into<String>, colour: usize, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, band: None, mark: Mark::Line, colour }
+        Self { name: name.into(), points, band: None, mark: Mark::Line, colour, shared: None }
+    }
+
+    /// The same curve with others in one legend entry.
+    pub fn sharing(self, entry: impl Into<String>) -> Self {
+        Self { shared: Some(entry.into()), ..self }
     }
 
     /// The same curve with a band around it.
@@ -220,7 +248,7 @@ mod tests {
                 let scale = |log| if log == 1 { Scale::Log } else { Scale::Linear };
                 let band = vec![(-inf, inf), (nan, 1.0), (-1.0, 1e300)];
                 let series = |mark| Series::line("", usize::MAX, points.to_vec()).with_mark(mark);
-                let plain = [Mark::Dashed, Mark::Dotted, Mark::Dots].map(series);
+                let plain = [Mark::Dashed, Mark::Dotted, Mark::Dots, Mark::Joined].map(series);
                 let mut nasty = figure(plain.to_vec());
                 nasty.series.push(series(Mark::Line).with_band(band));
                 (nasty.x.scale, nasty.y.scale) = (scale(x), scale(y));

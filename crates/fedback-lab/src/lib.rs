@@ -29,6 +29,7 @@ pub mod measure;
 pub mod outcome;
 pub mod paper;
 pub mod plan;
+pub mod plot;
 pub mod recorded;
 pub mod report;
 pub mod runner;

@@ -35,6 +35,18 @@ pub fn write_file(path: &std::path::Path, text: &str) -> Result<(), Error> {
         .map_err(|error| Error::Failed(format!("{} cannot be written: {error}", path.display())))
 }
 
+/// Writes a figure; one that is named like another format is refused.
+pub fn write_svg(path: &std::path::Path, svg: &str) -> Result<(), Error> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if matches!(ending.to_ascii_lowercase().as_str(), "png" | "pdf" | "eps" | "jpg" | "jpeg") {
+        let why = "figures are written as .svg; for other formats use Python, as in \
+                   fedback.load(1).plot(size=\"single\").figure.savefig(\"figure.pdf\"), or convert \
+                   the SVG, as in rsvg-convert -f pdf figure.svg";
+        return Err(Error::input(path.display(), why));
+    }
+    write_file(path, svg)
+}
+
 /// A count with its noun: one, or so many.
 pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })

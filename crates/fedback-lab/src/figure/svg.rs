@@ -9,38 +9,56 @@
 //! and of its legend entry.
 
 mod grid;
+mod heat;
 mod legend;
+mod palette;
 mod path;
 mod style;
 
 use super::span::{SUPERSCRIPTS, Span, Tick};
-use super::{Figure, Mark, Scale, Series, runs};
+use super::{Figure, Mark, Scale, Series, Size, runs};
 pub(super) use grid::render_grid;
+pub use heat::HeatMap;
+use palette::Palette;
 use path::{Point, bars, curve, dots, polyline, px, thinned, thinned_band};
 
-const WIDTH: f64 = 760.0;
-const PANEL_HEIGHT: f64 = 350.0;
-const MARGIN: f64 = 22.0;
-
-pub(super) fn render(figure: &Figure) -> String {
+pub(super) fn render(figure: &Figure, size: Size) -> String {
     let mut body = String::new();
-    let top = heading(&figure.title, &figure.subtitle, &mut body);
-    let panel = Panel::below(top, figure);
-    panel.draw(figure, &mut body);
-    let height = legend::draw(&figure.series, panel.bottom + 68.0, &mut body);
-    document(&figure.title, &description(figure), height, &body)
+    let palette = Palette::of(&figure.series);
+    let top = heading(&figure.title, &figure.subtitle, size, &mut body);
+    let panel = Panel::below(top, figure, size);
+    panel.draw(figure, &palette, &mut body);
+    let entries = legend::entries(&figure.series);
+    let height = legend::draw(&entries, &palette, panel.bottom + 68.0, size, &mut body);
+    document(&figure.title, &description(figure), size, height, &palette, &body)
+}
+
+/// Between bars of different series at the same place.
+const BESIDE: f64 = 5.0;
+
+/// The room around everything.
+fn margin(size: Size) -> f64 {
+    if size.is_paper() { 9.0 } else { 22.0 }
 }
 
 /// The whole file around what was drawn.
-fn document(title: &str, description: &str, height: f64, body: &str) -> String {
+fn document(
+    title: &str,
+    description: &str,
+    size: Size,
+    height: f64,
+    palette: &Palette,
+    body: &str,
+) -> String {
+    let (width, long, tall) = (size.width(), size.length(size.width()), size.length(height));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fedback-figure\" role=\"img\" \
-         width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\n\
+         width=\"{long}\" height=\"{tall}\" viewBox=\"0 0 {width} {height}\">\n\
          <title>{}</title>\n<desc>{}</desc>\n<style>\n{}</style>\n\
          <rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n{body}</svg>\n",
         escaped(title),
         escaped(description),
-        style::sheet(),
+        style::sheet(palette, size),
     )
 }
 
@@ -53,14 +71,18 @@ fn description(figure: &Figure) -> String {
 }
 
 /// Title and subtitle, wrapped; returns where the next part may begin.
-fn heading(title: &str, subtitle: &str, out: &mut String) -> f64 {
+fn heading(title: &str, subtitle: &str, size: Size, out: &mut String) -> f64 {
+    if size.is_paper() {
+        return -8.0;
+    }
     let title = (title, "title", 9.6, 22.0);
     let subtitle = (subtitle, "subtitle quiet", 7.2, 18.0);
-    let mut y = MARGIN - 6.0;
+    let margin = margin(size);
+    let mut y = margin - 6.0;
     for (words, class, letter_width, line_height) in [title, subtitle] {
-        for line in wrapped(words, ((WIDTH - 2.0 * MARGIN) / letter_width) as usize) {
+        for line in wrapped(words, ((size.width() - 2.0 * margin) / letter_width) as usize) {
             y += line_height;
-            *out += &text(MARGIN, y - 4.0, class, "start", &escaped(&line));
+            *out += &text(margin, y - 4.0, class, "start", &escaped(&line));
         }
     }
     y
@@ -81,8 +103,9 @@ struct Panel {
 }
 
 impl Panel {
-    fn below(top: f64, figure: &Figure) -> Self {
-        Panel::within((MARGIN, WIDTH - MARGIN - 6.0), top, PANEL_HEIGHT, 8, figure)
+    fn below(top: f64, figure: &Figure, size: Size) -> Self {
+        let edges = (margin(size), size.width() - margin(size) - 6.0);
+        Panel::within(edges, top, size.panel_height(), size.intervals(), figure.spans())
     }
 
     /// A panel of some height between two edges, with at most so many labelled intervals an axis.
@@ -91,9 +114,8 @@ impl Panel {
         top: f64,
         height: f64,
         intervals: usize,
-        figure: &Figure,
+        (x, y): (Span, Span),
     ) -> Self {
-        let (x, y) = figure.spans();
         let (x_ticks, y_ticks) = (x.ticks(intervals), y.ticks(intervals));
         let longest = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
         let left = edge + 12.0 + 7.0 * longest as f64;
@@ -101,9 +123,17 @@ impl Panel {
         Self { edge, left, right, top, bottom: top + height, x, y, x_ticks, y_ticks }
     }
 
-    fn draw(&self, figure: &Figure, out: &mut String) {
+    fn draw(&self, figure: &Figure, palette: &Palette, out: &mut String) {
         self.draw_axes(figure, out);
-        figure.series.iter().for_each(|series| self.draw_series(series, out));
+        let joined = |series: &&Series| series.mark == Mark::Joined;
+        let middle = figure.series.iter().filter(joined).count().saturating_sub(1) as f64 / 2.0;
+        let mut place = 0.0;
+        for series in &figure.series {
+            // Bars at the same place stand beside each other.
+            let aside = if joined(&series) { BESIDE * (place - middle) } else { 0.0 };
+            place += if joined(&series) { 1.0 } else { 0.0 };
+            self.draw_series(series, aside, palette, out);
+        }
     }
 
     fn at(&self, (x, y): (f64, f64)) -> Point {
@@ -147,12 +177,15 @@ impl Panel {
         );
     }
 
-    fn draw_series(&self, series: &Series, out: &mut String) {
+    fn draw_series(&self, series: &Series, aside: f64, palette: &Palette, out: &mut String) {
+        let moved = |(x, y): Point| (x + aside, y);
         let points = series.points.len();
-        *out += &opening("series", series);
-        let dotted = series.mark == Mark::Dots;
+        *out += &opening("series", series, palette);
+        let dotted = series.mark.has_markers();
         if dotted && series.band.is_some() {
-            *out += &bars(&self.band(series).concat());
+            let pairs = self.band(series).concat().into_iter();
+            let pairs = pairs.map(|(upper, lower)| (moved(upper), moved(lower)));
+            *out += &bars(&pairs.collect::<Vec<_>>());
         }
         for band in self.band(series).into_iter().filter(|_| !dotted) {
             let band = thinned_band(band, points).into_iter();
@@ -162,8 +195,11 @@ impl Panel {
             *out += &format!("<path class=\"band\" d=\"{outline}Z\"/>");
         }
         let runs = series.runs(&self.x, &self.y).into_iter();
-        let runs = runs.map(|run| run.into_iter().map(|place| self.at(place)).collect());
+        let runs = runs.map(|run| run.into_iter().map(|place| moved(self.at(place))).collect());
         let runs: Vec<Vec<Point>> = runs.map(|run| thinned(run, points)).collect();
+        if series.mark == Mark::Joined {
+            *out += &curve(Mark::Joined, &runs.iter().map(|run| polyline(run)).collect::<String>());
+        }
         if dotted {
             *out += &dots(&runs.concat(), series.colour);
         } else {
@@ -189,9 +225,11 @@ impl Panel {
     }
 }
 
-fn opening(class: &str, series: &Series) -> String {
-    let (name, slot) = (escaped(&series.name), series.colour % style::SLOTS);
-    format!("<g class=\"{class}\" data-name=\"{name}\" data-colour=\"{slot}\">")
+fn opening(class: &str, series: &Series, palette: &Palette) -> String {
+    let (name, slot) = (escaped(&series.name), palette.slot(series.colour));
+    let shared = series.shared.as_ref().map(|entry| format!(" data-shared=\"{}\"", escaped(entry)));
+    let shared = shared.unwrap_or_default();
+    format!("<g class=\"{class}\" data-name=\"{name}\"{shared} data-colour=\"{slot}\">")
 }
 
 fn text(x: f64, y: f64, class: &str, anchor: &str, content: &str) -> String {
@@ -317,7 +355,7 @@ mod tests {
         let series = Series::line("a", 0, vec![(0.0, 1.0), (1.0, 1.0)]);
         let mut clipped = figure(vec![series.with_band(vec![(-1.0, 2.0), (0.5, 2.0)])]);
         clipped.y.scale = Scale::Log;
-        let panel = Panel::below(0.0, &clipped);
+        let panel = Panel::below(0.0, &clipped, Size::Screen);
         let band = panel.band(&clipped.series[0]).concat();
         assert_eq!(band[0].1.1, panel.bottom);
         assert!(band[1].1.1 < panel.bottom && band[1].0.1 > panel.top);

@@ -205,7 +205,7 @@ const BRAILLE: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 
 
 fn shown(mark: Mark, x: usize) -> bool {
     match mark {
-        Mark::Line | Mark::Dots => true,
+        Mark::Line | Mark::Dots | Mark::Joined => true,
         Mark::Dashed => x % 6 < 3,
         Mark::Dotted => x.is_multiple_of(3),
     }

@@ -65,7 +65,7 @@ impl Folder {
         for (path, text) in [
             (&self.base, base),
             (&self.resamples, resamples),
-            (&self.figure, fitted.figure().to_svg()),
+            (&self.figure, fitted.figure().to_svg(crate::figure::Size::Screen)),
             (&self.spec, spec),
         ] {
             std::fs::write(path, text).map_err(|error| failed(path, error))?;

@@ -2,7 +2,7 @@
 
 use fedback_core::protocol::Protocol;
 
-use crate::chart::{self, Band, Pair};
+use crate::chart::{self, Band, Over, Pair};
 use crate::exact::exact;
 use crate::figure::{Axis, Figure};
 use crate::measure::Measurement;
@@ -68,7 +68,7 @@ impl Study {
             false => (Band::StandardDeviation, "and one standard deviation around it"),
         };
         let subtitle = format!("mean of {repetitions} runs {words}");
-        let mut figure = chart::banded(title, &subtitle, measurement, &pairs, band);
+        let mut figure = chart::banded(title, &subtitle, Over::Step, measurement, &pairs, band);
         if band == Band::StandardDeviation {
             // Long runs on rows: all that is to be seen of the loss happens in the first percent.
             figure.x = Axis::log("local step t");

@@ -25,13 +25,17 @@ for (const figure of document.querySelectorAll(".fedback-figure")) {
     name: group.dataset.name,
     points: [...group.querySelectorAll(".curve")].flatMap(points),
   }));
-  for (const entry of figure.querySelectorAll(".legend")) {
+  const entries = [...figure.querySelectorAll(".legend")];
+  const hides = (name, s) =>
+    [s.name, s.group.dataset.shared].includes(name) || s.name === `${name}, ${s.group.dataset.shared}`;
+  for (const entry of entries) {
     entry.setAttribute("tabindex", "0");
     entry.setAttribute("role", "button");
     const toggle = () => {
       entry.classList.toggle("off");
+      const hidden = entries.filter((one) => one.classList.contains("off"));
       for (const s of series) {
-        if (s.name === entry.dataset.name) s.group.classList.toggle("off");
+        s.group.classList.toggle("off", hidden.some((one) => hides(one.dataset.name, s)));
       }
     };
     entry.addEventListener("click", toggle);

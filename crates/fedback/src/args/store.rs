@@ -46,7 +46,7 @@ pub struct ExportArgs {
     pub out: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
     /// The curve, one line a record
     Csv,
@@ -68,12 +68,38 @@ pub struct CompareArgs {
     /// The figure to write
     #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
     pub out: PathBuf,
+    /// Across: step, round, communications, uploads, sample_gradients, rows_drawn, deployments; or a
+    /// parameter, for final values over it (default: step)
+    #[arg(long, value_name = "WHAT")]
+    pub x: Option<String>,
+    /// Upwards: a measurement; of several, one panel each (default: the first that all runs have)
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub y: Vec<String>,
+    /// One panel for each value of a parameter
+    #[arg(long, value_name = "KEY", conflicts_with = "map")]
+    pub panels: Option<String>,
+    /// A heat map of final values over the parameters of --x and this one
+    #[arg(long, value_name = "KEY")]
+    pub map: Option<String>,
+    /// Where the figure is to be read
+    #[arg(long, value_enum, default_value = "screen")]
+    pub size: FigureSize,
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
     /// Print the table as CSV, one line per run
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FigureSize {
+    /// On a screen, with a heading, light or dark
+    Screen,
+    /// In one column of a printed page, 85 mm
+    Single,
+    /// Across both columns, 178 mm
+    Double,
 }
 
 #[derive(Args)]

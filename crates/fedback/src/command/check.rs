@@ -39,7 +39,7 @@ pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
     let shown = args.figure.is_some() || (!args.spec.json && std::io::stdout().is_terminal());
     let picture = if shown { picture(&checks) } else { None };
     if let (Some(path), Some(picture)) = (&args.figure, &picture) {
-        output::write_file(path, &picture.to_svg())?;
+        output::write_svg(path, &picture.to_svg())?;
     }
     if args.figure.is_some() && picture.is_none() {
         context.warn("no round can be linearised: there is nothing to draw");

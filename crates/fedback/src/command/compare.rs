@@ -1,16 +1,17 @@
 //! `fedback compare RUN RUN…`.
 
-use fedback::lab::chart::{self, Pair};
 use fedback::lab::difference::labels;
 use fedback::lab::error::Error;
+use fedback::lab::figure::Size;
 use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::{Outcome, points_to_csv};
+use fedback::lab::plot::{self, Named, Question};
 use fedback::lab::recorded::RecordedRun;
 use fedback::lab::words::{seconds, short};
 use serde_json::{Value, json};
 
 use super::Context;
-use crate::args::{CompareArgs, runs};
+use crate::args::{CompareArgs, FigureSize, runs};
 use crate::output;
 use crate::table::table;
 
@@ -31,21 +32,17 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     let compared =
         |(run, label): (RecordedRun, String)| Compared { outcome: run.outcome(), run, label };
     let runs: Vec<Compared> = runs.into_iter().zip(labels).map(compared).collect();
-    let all: Vec<&Outcome> = runs.iter().map(|one| &one.outcome).collect();
-    let measurement = chart::main_measurement(&all).ok_or_else(|| {
-        Error::input("compare", "these runs have no measurement in common; choose others")
-    })?;
-    let pairs: Vec<Pair<'_>> = runs
-        .iter()
-        .map(|one| Pair {
-            label: one.label.clone(),
-            run: Some(&one.outcome),
-            exact: one.outcome.exact.as_deref(),
-        })
-        .collect();
-    let figure =
-        chart::chart("Runs compared", "band: two standard errors of the mean", measurement, &pairs);
-    output::write_file(&args.out, &figure.to_svg())?;
+    let named = runs.iter().map(|one| Named { label: one.label.clone(), outcome: &one.outcome });
+    let named: Vec<Named<'_>> = named.collect();
+    let question = Question { x: args.x, y: args.y, panels: args.panels, map: args.map };
+    let picture = plot::picture(&named, &question).map_err(super::wrong_option)?;
+    let measurement = plot::main_measurement(&named, &question).map_err(super::wrong_option)?;
+    let size = match args.size {
+        FigureSize::Screen => Size::Screen,
+        FigureSize::Single => Size::Single,
+        FigureSize::Double => Size::Double,
+    };
+    output::write_svg(&args.out, &picture.to_svg(size))?;
     if args.json {
         return output::print_json(&to_json(&runs));
     }

@@ -27,6 +27,7 @@ pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
         ExportFormat::Theta => format!("{}\n", theta(&run, &outcome)),
     };
     match &args.out {
+        Some(path) if args.format == ExportFormat::Svg => output::write_svg(path, &text),
         Some(path) => output::write_file(path, &text),
         None => output::print(&text),
     }

@@ -71,7 +71,7 @@ fn write(
         written.push(format!("wrote {0}; now: fedback run {0}", path.display()));
     }
     if let Some(path) = &args.figure {
-        output::write_file(path, &advice.figure(&label(plan)).to_svg())?;
+        output::write_svg(path, &advice.figure(&label(plan)).to_svg())?;
         written.push(format!("wrote {}", path.display()));
     }
     Ok(written)

@@ -1,7 +1,8 @@
 //! Several small panels under one heading and with one legend.
 
-use super::super::{Grid, Mark, Series};
-use super::{MARGIN, Panel, WIDTH, document, heading, legend};
+use super::super::{Figure, Grid, Mark, Series, Size};
+use super::palette::Palette;
+use super::{Panel, document, heading, legend, margin};
 
 /// Between two panels beside each other, and the height of one.
 const GAP: f64 = 26.0;
@@ -9,27 +10,40 @@ const HEIGHT: f64 = 200.0;
 /// What a row of panels needs beside their height: labels above and below.
 const AROUND: f64 = 36.0 + 58.0;
 
-pub(in super::super) fn render_grid(grid: &Grid) -> String {
+pub(in super::super) fn render_grid(grid: &Grid, size: Size) -> String {
     let mut body = String::new();
-    let top = heading(&grid.title, &grid.subtitle, &mut body);
-    let columns = grid.panels.len().clamp(1, 2);
-    let width = (WIDTH - 2.0 * MARGIN - 6.0 - GAP * (columns - 1) as f64) / columns as f64;
-    let height = if columns == 1 { 1.5 * HEIGHT } else { HEIGHT };
+    let all: Vec<Series> = grid.panels.iter().flat_map(|panel| panel.series.clone()).collect();
+    let palette = Palette::of(&all);
+    let top = heading(&grid.title, &grid.subtitle, size, &mut body);
+    let columns = if size == Size::Single { 1 } else { grid.panels.len().clamp(1, 2) };
+    let room = size.width() - 2.0 * margin(size) - 6.0;
+    let width = (room - GAP * (columns - 1) as f64) / columns as f64;
+    let height = match (columns, size.is_paper()) {
+        (1, false) => 1.5 * HEIGHT,
+        (_, false) => HEIGHT,
+        (_, true) => 0.75 * HEIGHT,
+    };
+    let common = grid.panels.first().filter(|_| grid.same_axes);
+    let common = common.map(|first| Figure { series: all.clone(), ..first.clone() }.spans());
     for (at, figure) in grid.panels.iter().enumerate() {
-        let left = MARGIN + (at % columns) as f64 * (width + GAP);
+        let left = margin(size) + (at % columns) as f64 * (width + GAP);
         let top = top + (at / columns) as f64 * (height + AROUND);
-        let intervals = if columns == 1 { 8 } else { 5 };
-        Panel::within((left, left + width), top, height, intervals, figure).draw(figure, &mut body);
+        let intervals = if columns == 1 { size.intervals() } else { 5 };
+        let spans = common.unwrap_or_else(|| figure.spans());
+        Panel::within((left, left + width), top, height, intervals, spans)
+            .draw(figure, &palette, &mut body);
     }
     let rows = grid.panels.len().div_ceil(columns) as f64;
+    let mut entries = legend::entries(&all);
     // Points stand beside the line of their name.
-    let named = |series: &&Series| series.mark != Mark::Dots;
-    let first = grid.panels.first().map_or(&[][..], |figure| &figure.series);
-    let entries: Vec<Series> = first.iter().filter(named).cloned().collect();
-    let bottom = legend::draw(&entries, top + rows * (height + AROUND) + 14.0, &mut body);
+    let lines: Vec<String> =
+        entries.iter().filter(|one| one.mark != Mark::Dots).map(|one| one.name.clone()).collect();
+    entries.retain(|one| one.mark != Mark::Dots || !lines.contains(&one.name));
+    let below = top + rows * (height + AROUND) + 14.0;
+    let bottom = legend::draw(&entries, &palette, below, size, &mut body);
     let panels: Vec<&str> = grid.panels.iter().map(|figure| figure.title.as_str()).collect();
     let description = format!("{}. Panels: {}.", grid.subtitle, panels.join("; "));
-    document(&grid.title, &description, bottom, &body)
+    document(&grid.title, &description, size, bottom, &palette, &body)
 }
 
 #[cfg(test)]
@@ -38,7 +52,7 @@ mod tests {
     use super::*;
 
     fn grid(panels: Vec<super::super::Figure>) -> Grid {
-        Grid { title: "All".into(), subtitle: "of <them>".into(), panels }
+        Grid { title: "All".into(), subtitle: "of <them>".into(), panels, same_axes: false }
     }
 
     #[test]
@@ -48,7 +62,7 @@ mod tests {
             .with_mark(Mark::Dots)
             .with_band(vec![(0.0, 0.2), (1.5, 2.1)]);
         let panel = || figure(vec![line.clone(), dots.clone()]);
-        let svg = render_grid(&grid(vec![panel(), panel(), panel()]));
+        let svg = render_grid(&grid(vec![panel(), panel(), panel()]), Size::Screen);
         assert_eq!(svg.matches("class=\"panel\"").count(), 3);
         assert_eq!(svg.matches("class=\"legend\"").count(), 1);
         assert_eq!(svg.matches("class=\"bars\"").count(), 3);
@@ -58,8 +72,8 @@ mod tests {
 
     #[test]
     fn nothing_unrepresentable_is_written() {
-        let svg = render_grid(&grid(nasty_figures()));
+        let svg = render_grid(&grid(nasty_figures()), Size::Screen);
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-        assert!(render_grid(&grid(vec![])).ends_with("</svg>\n"));
+        assert!(render_grid(&grid(vec![]), Size::Double).ends_with("</svg>\n"));
     }
 }

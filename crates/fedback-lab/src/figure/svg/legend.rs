@@ -4,19 +4,46 @@
 //! read as a pair in whatever order they were given. Names are never shortened; long ones cost
 //! columns instead.
 
+use super::super::Size;
 use super::super::{Mark, Series};
+use super::palette::{INK, Palette};
 use super::path::{curve, dots, polyline, px};
-use super::{MARGIN, WIDTH, escaped, opening, text};
+use super::{escaped, margin, opening, text};
 
 const LINE_HEIGHT: f64 = 20.0;
 
+/// What the legend lists: every series once, and those that share an entry as one, in ink, last.
+pub(super) fn entries(series: &[Series]) -> Vec<Series> {
+    let mut entries: Vec<Series> = Vec::new();
+    let (sharing, own): (Vec<&Series>, Vec<&Series>) =
+        series.iter().partition(|series| series.shared.is_some());
+    for one in own.into_iter().cloned().chain(sharing.into_iter().map(shared)) {
+        let is_same = |known: &Series| (&known.name, known.mark) == (&one.name, one.mark);
+        if !entries.iter().any(is_same) {
+            entries.push(one);
+        }
+    }
+    entries
+}
+
+fn shared(series: &Series) -> Series {
+    let name = series.shared.clone().unwrap_or_default();
+    Series { name, colour: INK, band: None, shared: None, ..series.clone() }
+}
+
 /// Samples and names below the panel; returns the height of the whole figure.
-pub(super) fn draw(series: &[Series], top: f64, out: &mut String) -> f64 {
-    let columns = columns(series);
-    let mut x = MARGIN;
+pub(super) fn draw(
+    series: &[Series],
+    palette: &Palette,
+    top: f64,
+    size: Size,
+    out: &mut String,
+) -> f64 {
+    let columns = columns(series, size.width() - margin(size));
+    let mut x = margin(size);
     for column in &columns {
         for (row, series) in column.iter().enumerate() {
-            *out += &entry(series, x, top + row as f64 * LINE_HEIGHT);
+            *out += &entry(series, palette, x, top + row as f64 * LINE_HEIGHT);
         }
         x += width(column);
     }
@@ -25,7 +52,7 @@ pub(super) fn draw(series: &[Series], top: f64, out: &mut String) -> f64 {
 
 /// As many columns as fit side by side. Where all colours have equally many series, no column ends
 /// within a colour.
-fn columns(series: &[Series]) -> Vec<Vec<&Series>> {
+fn columns(series: &[Series], room: f64) -> Vec<Vec<&Series>> {
     let same_colour = |entry: &Series| series.iter().filter(|s| s.colour == entry.colour).count();
     let first_of_colour = |entry: &Series| series.iter().position(|s| s.colour == entry.colour);
     let mut entries: Vec<&Series> = series.iter().collect();
@@ -36,7 +63,7 @@ fn columns(series: &[Series]) -> Vec<Vec<&Series>> {
     loop {
         let columns: Vec<Vec<&Series>> = entries.chunks(rows).map(<[_]>::to_vec).collect();
         let width: f64 = columns.iter().map(|column| width(column)).sum();
-        if columns.len() <= 1 || width <= WIDTH - MARGIN {
+        if columns.len() <= 1 || width <= room {
             return columns;
         }
         rows += if even { group } else { 1 };
@@ -48,9 +75,10 @@ fn width(column: &[&Series]) -> f64 {
     56.0 + 6.5 * longest as f64
 }
 
-fn entry(series: &Series, x: f64, y: f64) -> String {
+fn entry(series: &Series, palette: &Palette, x: f64, y: f64) -> String {
     let band = match series.band {
         None => String::new(),
+        Some(_) if series.mark.has_markers() => String::new(),
         Some(_) => {
             let (x, y) = (px(x), px(y - 6.0));
             format!("<rect class=\"band\" x=\"{x}\" y=\"{y}\" width=\"28\" height=\"12\"/>")
@@ -58,10 +86,14 @@ fn entry(series: &Series, x: f64, y: f64) -> String {
     };
     let sample = match series.mark {
         Mark::Dots => dots(&[(x + 14.0, y)], series.colour),
+        Mark::Joined => {
+            curve(Mark::Joined, &polyline(&[(x, y), (x + 28.0, y)]))
+                + &dots(&[(x + 14.0, y)], series.colour)
+        }
         mark => curve(mark, &polyline(&[(x, y), (x + 28.0, y)])),
     };
     let name = text(x + 37.0, y + 4.0, "name", "start", &escaped(&series.name));
-    format!("{}{band}{sample}{name}</g>\n", opening("legend", series))
+    format!("{}{band}{sample}{name}</g>\n", opening("legend", series, palette))
 }
 
 #[cfg(test)]
@@ -74,7 +106,7 @@ mod tests {
         let slots = [0, 1, 2, 0, 1, 2];
         let series: Vec<Series> =
             slots.iter().map(|&slot| Series::line(name.as_str(), slot, vec![])).collect();
-        let columns = columns(&series);
+        let columns = columns(&series, 738.0);
         let slots: Vec<Vec<usize>> = columns
             .iter()
             .map(|column| column.iter().map(|series| series.colour).collect())

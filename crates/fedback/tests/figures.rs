@@ -1,0 +1,113 @@
+//! Figures of recorded runs as a user asks for them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SPEC: &str = r#"
+seed = 3
+name = "study"
+rounds = 40
+repetitions = 8
+[problem]
+weights = [0.5, 0.3, 0.2]
+base = { kind = "gaussian", mean = [1.0, 2.0, 4.0] }
+response = { kind = "location", sensitivity = [0.2, 0.5, 0.9] }
+loss = { kind = "mean" }
+[algorithm]
+kind = "p-fedavg"
+scheme = "without-replacement"
+cohort = 2
+step_size = { beta = 4.0, gamma = 40.0 }
+[measure]
+every = 10
+[sweep]
+"algorithm.local_steps" = [1, 2, 5, 20]
+"algorithm.cohort" = [1, 2, 3]
+"#;
+
+fn fedback(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
+    command.current_dir(folder).args(args).output().unwrap()
+}
+
+/// A folder with twelve runs: four E, three K each.
+fn study() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("study.toml"), SPEC).unwrap();
+    let ran = fedback(folder.path(), &["run", "study.toml"]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    folder
+}
+
+fn svg(folder: &Path, args: &[&str]) -> String {
+    let drawn = fedback(folder, &[&["compare"], args, &["--out", "figure.svg"]].concat());
+    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
+    std::fs::read_to_string(folder.join("figure.svg")).unwrap()
+}
+
+/// The texts of a figure, markup removed.
+fn names(svg: &str) -> Vec<String> {
+    let entries = svg.split("<g class=\"legend\" data-name=\"").skip(1);
+    entries.map(|entry| entry.split('"').next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn twelve_curves_have_twelve_colours_and_one_entry_for_what_is_exact() {
+    let folder = study();
+    let curves = svg(folder.path(), &["1-12", "--x", "uploads", "--y", "risk"]);
+    assert!(curves.contains(">uploads<") && curves.contains(">performative risk<"));
+    let names = names(&curves);
+    assert_eq!((names.len(), names[12].as_str()), (13, "exact"));
+    assert_eq!(names[0], "local_steps 1, cohort 1");
+    assert!(curves.contains("data-colour=\"r11\"") && curves.contains(">study<"));
+}
+
+#[test]
+fn final_values_over_a_parameter() {
+    let folder = study();
+    let finals = svg(folder.path(), &["1-12", "--x", "local_steps"]);
+    assert_eq!(names(&finals), ["cohort 1", "cohort 2", "cohort 3", "exact"]);
+    assert_eq!(finals.matches("class=\"bars\"").count(), 3);
+    assert!(finals.contains("data-x-scale=\"log\"") && finals.contains(">algorithm.local_steps<"));
+}
+
+#[test]
+fn small_multiples_share_axes_and_a_legend() {
+    let folder = study();
+    let panels = svg(folder.path(), &["1-12", "--panels", "algorithm.cohort", "--size", "double"]);
+    assert_eq!(panels.matches("class=\"panel\"").count(), 3);
+    let names = names(&panels);
+    assert_eq!(names[..2], ["local_steps 1", "local_steps 2"]);
+    assert_eq!(names.len(), 5);
+    let domains: Vec<&str> = panels.split("data-y-domain=\"").skip(1).collect();
+    assert!(domains.iter().all(|one| one.split('"').next() == domains[0].split('"').next()));
+    assert!(panels.contains("width=\"178mm\"") && !panels.contains("var("));
+    let two = svg(folder.path(), &["1-3", "--y", "risk,distance_sq"]);
+    assert_eq!(two.matches("class=\"panel\"").count(), 2);
+}
+
+#[test]
+fn a_heat_map_over_two_parameters() {
+    let folder = study();
+    let map = svg(folder.path(), &["1-12", "--x", "local_steps", "--map", "cohort"]);
+    assert_eq!(map.matches("class=\"cell\"").count(), 12);
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_before_anything_is_written() {
+    let folder = study();
+    for (args, words) in [
+        (&["--x", "banana"][..], &["--x", "banana", "uploads", "algorithm.cohort"][..]),
+        (&["--y", "auc"], &["--y", "auc", "all runs measured: distance_sq, risk"]),
+        (&["--panels", "rounds"], &["--panels", "algorithm.local_steps, algorithm.cohort"]),
+        (&["--out", "figure.pdf"], &["figure.pdf", "are written as .svg", "savefig"]),
+        (&["--map", "cohort"], &["--x", "is missing"]),
+        (&["--map", "cohort", "--x", "cohort"], &["--map", "name another one"]),
+    ] {
+        let refused = fedback(folder.path(), &[&["compare", "1-12"], args].concat());
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
+        assert!(!folder.path().join("fedback-compare.svg").exists());
+    }
+}
