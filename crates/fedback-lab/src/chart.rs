@@ -92,6 +92,7 @@ pub fn axis(measurement: Measurement) -> Axis {
         Measurement::Accuracy => "accuracy",
         Measurement::Auc => "area under the ROC curve",
         Measurement::ClientRisk(_) => "risk of a client",
+        Measurement::Movement => "movement since the record before",
     };
     if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) }
 }
@@ -170,7 +171,7 @@ fn apart(labels: &[&str]) -> (String, Vec<String>) {
 
 /// Whether a measurement falls over orders of magnitude.
 pub(crate) fn is_log(measurement: Measurement) -> bool {
-    matches!(measurement, Measurement::Distance | Measurement::Consensus)
+    matches!(measurement, Measurement::Distance | Measurement::Consensus | Measurement::Movement)
 }
 
 fn means(over: Over, measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {

@@ -12,7 +12,7 @@ use fedback_theory::limit::RoundMap;
 use rayon::prelude::*;
 
 use crate::plan::{Outline, Plan};
-use crate::spec::Measure;
+use crate::spec::Spec;
 use crate::words::short;
 
 /// One column of a record.
@@ -30,16 +30,19 @@ pub enum Measurement {
     Auc,
     /// f_i(θ; θ) of one client.
     ClientRisk(usize),
+    /// |θ − θ at the record before|, where a run may end by it.
+    Movement,
 }
 
 impl Measurement {
     /// The columns that a plan records.
     pub fn of(plan: &Outline) -> Vec<Measurement> {
-        Measurement::asked(&plan.spec.measure, plan.stable_point.is_some(), plan.clients())
+        Measurement::asked(&plan.spec, plan.stable_point.is_some(), plan.clients())
     }
 
     /// The columns that a spec asks for, where the stable point is `known` and of so many clients.
-    pub(crate) fn asked(measure: &Measure, known: bool, clients: usize) -> Vec<Measurement> {
+    pub(crate) fn asked(spec: &Spec, known: bool, clients: usize) -> Vec<Measurement> {
+        let measure = &spec.measure;
         let fixed = [
             (measure.distance && known, Measurement::Distance),
             (measure.risk, Measurement::Risk),
@@ -52,6 +55,7 @@ impl Measurement {
             .into_iter()
             .filter_map(|(on, measurement)| on.then_some(measurement))
             .chain((0..clients).map(Measurement::ClientRisk))
+            .chain(spec.until.map(|_| Measurement::Movement))
             .collect()
     }
 
@@ -62,7 +66,8 @@ impl Measurement {
             Measurement::Distance
             | Measurement::Risk
             | Measurement::Consensus
-            | Measurement::ClientRisk(_) => false,
+            | Measurement::ClientRisk(_)
+            | Measurement::Movement => false,
         }
     }
 
@@ -75,6 +80,7 @@ impl Measurement {
             Measurement::Accuracy => "accuracy",
             Measurement::Auc => "auc",
             Measurement::ClientRisk(_) => "client_risk",
+            Measurement::Movement => "movement",
         }
     }
 }
@@ -189,14 +195,14 @@ impl<'a> Recorder<'a> {
         &self.columns
     }
 
-    /// One record.
-    pub fn record(&self, state: &State) -> Result<Vec<f64>, WorkError> {
+    /// One record; `before` is every repetition's θ at the last one.
+    pub fn record(&self, state: &State, before: &[Vec<f64>]) -> Result<Vec<f64>, WorkError> {
         let round = state.round.0;
-        let row = |repetition: &Repetition| {
-            let values = self.columns.iter().map(|column| self.value(*column, repetition, round));
-            values.collect::<Result<Vec<_>, _>>()
+        let row = |(repetition, before): (&Repetition, &Vec<f64>)| {
+            let value = |column: &Measurement| self.value(*column, repetition, before, round);
+            self.columns.iter().map(value).collect::<Result<Vec<_>, _>>()
         };
-        let rows: Vec<_> = state.repetitions.par_iter().map(row).collect();
+        let rows: Vec<_> = state.repetitions.par_iter().zip(before).map(row).collect();
         let rows: Vec<Vec<f64>> = rows.into_iter().collect::<Result<_, _>>()?;
         Ok((0..self.columns.len()).flat_map(|c| rows.iter().map(move |row| row[c])).collect())
     }
@@ -205,6 +211,7 @@ impl<'a> Recorder<'a> {
         &self,
         column: Measurement,
         repetition: &Repetition,
+        before: &[f64],
         round: u64,
     ) -> Result<f64, WorkError> {
         let theta = repetition.theta();
@@ -223,6 +230,11 @@ impl<'a> Recorder<'a> {
             Measurement::Accuracy => Ok(self.judge.accuracy(model)),
             Measurement::Auc => Ok(self.judge.auc(model)),
             Measurement::ClientRisk(client) => self.judge.client_risk(model, client),
+            Measurement::Movement => {
+                let squares =
+                    theta.iter().zip(before).map(|(now, then)| (now - then) * (now - then));
+                Ok(squares.sum::<f64>().sqrt())
+            }
         }
     }
 }

@@ -265,6 +265,16 @@ impl Outcome {
         }
     }
 
+    /// The same with exact expectations, as far as it got.
+    pub fn with_exact(self, exact: Option<Outcome>) -> Self {
+        let last = self.curve.points.last().map_or(0, |point| point.round);
+        let exact = exact.map(|mut exact| {
+            exact.curve.points.retain(|point| point.round <= last);
+            Box::new(exact)
+        });
+        Outcome { exact, ..self }
+    }
+
     /// What `--set` and a sweep set.
     pub fn all_set(&self) -> Map<String, Value> {
         let set = self.set.iter().map(|(key, value)| (key.clone(), value.clone()));

@@ -105,7 +105,7 @@ impl RecordedRun {
     pub fn outcome(&self) -> Outcome {
         let (spec, facts) = (&self.spec, self.facts.clone());
         let known = facts.stable_point.is_some();
-        let columns = Measurement::asked(&spec.measure, known, facts.clients);
+        let columns = Measurement::asked(spec, known, facts.clients);
         let mut curve = Curve::new(spec, facts.clients, &columns);
         self.stored.cohorts.iter().for_each(|cohort| curve.count(cohort));
         for record in &self.stored.records {
@@ -122,9 +122,9 @@ impl RecordedRun {
             },
             seconds: self.seconds(),
             version: self.stored.run.version.clone(),
-            exact: self.exact().map(Box::new),
             ..Outcome::new(spec, self.set.clone(), facts, curve)
         }
+        .with_exact(self.exact())
     }
 
     /// θ of every repetition at the last checkpoint, the start before the first.

@@ -8,14 +8,15 @@
 //! backends of it. What real clients did cannot be computed again, so that their slices are single
 //! rounds and each has its checkpoint.
 
+mod failure;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_core::state::State;
-use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble, too_few};
+use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble};
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::live::{Live, Settings, Transport, TransportError};
 
@@ -25,6 +26,7 @@ use crate::measure::{Exactly, Judge, Measurement, Recorder};
 use crate::outcome::{Curve, Outcome};
 use crate::plan::{Outline, Plan};
 use crate::store::Record;
+use failure::{explain, explain_failure};
 
 /// How long a slice should take: short enough for a lively display and a prompt stop.
 const SLICE: Duration = Duration::from_millis(60);
@@ -150,6 +152,11 @@ pub fn run_live(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let LiveRun { plan, judge, transport, settings } = live;
+    if plan.spec.until.is_some() {
+        let why = "a live run goes on from any round, where what moved before is not known; stop it \
+                   by hand, or leave until out";
+        return Err(Error::input("until", why));
+    }
     let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
     let Resume { state, seconds, records, cohorts } =
         resume.unwrap_or_else(|| Resume::beginning(plan));
@@ -168,6 +175,8 @@ struct Running<'a> {
     seconds_before: f64,
     last_checkpoint: Instant,
     slice: u64,
+    /// θ of every repetition at the last record.
+    before: Vec<Vec<f64>>,
 }
 
 impl<'a> Running<'a> {
@@ -178,6 +187,7 @@ impl<'a> Running<'a> {
         seconds_before: f64,
     ) -> Self {
         let now = Instant::now();
+        let before = models(backend.state());
         Running {
             plan,
             backend,
@@ -186,6 +196,7 @@ impl<'a> Running<'a> {
             seconds_before,
             last_checkpoint: now,
             slice: 1,
+            before,
         }
     }
 
@@ -209,7 +220,11 @@ impl<'a> Running<'a> {
         if records.is_empty() {
             self.record(&recorder, &mut curve, sinks)?;
         }
-        let ending = self.finish(&recorder, &mut curve, sinks, stop)?;
+        let ended = records.last().is_some_and(|last| self.has_settled(&recorder, last));
+        let ending = match ended {
+            true => Ending::Done,
+            false => self.finish(&recorder, &mut curve, sinks, stop)?,
+        };
         // What was computed is handed over even where it could not be recorded.
         let ending = match self.tell(sinks, &Event::Ended(&ending)) {
             Ok(()) => ending,
@@ -238,31 +253,51 @@ impl<'a> Running<'a> {
         stop: &AtomicBool,
     ) -> Result<Ending, Error> {
         while self.round() < self.rounds {
-            if stop.load(Ordering::Relaxed) {
-                self.checkpoint(sinks)?;
-                return Ok(Ending::Interrupted);
-            }
-            if let Advanced::Interrupted = self.advance()? {
-                self.checkpoint(sinks)?;
+            if stop.load(Ordering::Relaxed) || matches!(self.advance()?, Advanced::Interrupted) {
+                if self.can_go_on_from_here() {
+                    self.checkpoint(sinks)?;
+                }
                 return Ok(Ending::Interrupted);
             }
             for cohort in self.backend.take_cohorts() {
                 curve.count(&cohort);
                 self.tell(sinks, &Event::Cohort(&cohort))?;
             }
+            let mut settled = false;
             if self.plan.is_due(self.round()) {
-                self.record(recorder, curve, sinks)?;
+                let record = self.record(recorder, curve, sinks)?;
+                settled = self.has_settled(recorder, &record);
             }
             let round = self.round();
             self.tell(sinks, &Event::Advanced { round })?;
-            if self.is_checkpoint_due() || round == self.rounds {
+            let due = self.is_checkpoint_due() && self.can_go_on_from_here();
+            if due || settled || round == self.rounds {
                 self.checkpoint(sinks)?;
+            }
+            if settled {
+                break;
             }
         }
         match self.backend.state().failed().as_slice() {
             [] => Ok(Ending::Done),
             failed => Ok(Ending::Failed(explain_failure(recorder, failed))),
         }
+    }
+
+    /// Whether a record ends the run: every repetition moved by less than the spec says.
+    fn has_settled(&self, recorder: &Recorder<'_>, record: &Record) -> bool {
+        let columns = recorder.columns().iter();
+        let place = columns.clone().position(|column| *column == Measurement::Movement);
+        let (Some(until), Some(place)) = (self.plan.spec.until, place) else { return false };
+        let repetitions = self.plan.spec.repetitions.0 as usize;
+        let movements = &record.values[place * repetitions..][..repetitions];
+        record.round > 0 && movements.iter().all(|movement| *movement < until.movement.0)
+    }
+
+    /// A movement is measured from the last record, so that a run which may end by it goes on from
+    /// there.
+    fn can_go_on_from_here(&self) -> bool {
+        self.plan.spec.until.is_none() || self.plan.is_due(self.round())
     }
 
     /// What a checkpoint would write of the clients' states takes its time.
@@ -314,16 +349,16 @@ impl<'a> Running<'a> {
         recorder: &Recorder<'_>,
         curve: &mut Curve,
         sinks: &mut [&mut dyn Sink],
-    ) -> Result<(), Error> {
+    ) -> Result<Record, Error> {
         let round = self.round();
         let failed = |error| Error::Failed(format!("round {round}: {error}"));
         let state = self.backend.state_mut();
-        let values = recorder.record(state).map_err(failed)?;
+        let values = recorder.record(state, &self.before).map_err(failed)?;
         let repetitions = self.plan.spec.repetitions.0 as usize;
         for (place, value) in values.iter().enumerate() {
             let (column, number) = (recorder.columns()[place / repetitions], place % repetitions);
             let nothing = match column {
-                Measurement::Distance => false,
+                Measurement::Distance | Measurement::Movement => false,
                 Measurement::Consensus => state.repetitions[number].consensus.is_none(),
                 _ => !recorder.judge.has_data(),
             };
@@ -333,7 +368,9 @@ impl<'a> Running<'a> {
             }
         }
         curve.add(round, &values);
-        self.tell(sinks, &Event::Record { round, values: &values })
+        self.before = models(self.backend.state());
+        self.tell(sinks, &Event::Record { round, values: &values })?;
+        Ok(Record { round, values })
     }
 
     fn checkpoint(&mut self, sinks: &mut [&mut dyn Sink]) -> Result<(), Error> {
@@ -345,32 +382,13 @@ impl<'a> Running<'a> {
     }
 }
 
+/// θ of every repetition.
+fn models(state: &State) -> Vec<Vec<f64>> {
+    state.repetitions.iter().map(|one| one.theta().to_vec()).collect()
+}
+
 /// What became of a slice.
 enum Advanced {
     On,
     Interrupted,
-}
-
-/// An error of a backend, with names for the clients.
-fn explain(plan: &Outline, error: &BackendError) -> String {
-    match (error, &plan.client_names) {
-        (BackendError::TooFew { repetition, present, minimum, missing }, Some(names)) => {
-            let name = |client: ClientId| names[client.0 as usize].clone();
-            too_few(*repetition, *present, *minimum, missing, &name)
-        }
-        _ => error.to_string(),
-    }
-}
-
-/// Which repetitions stopped being finite, when, and the likely cause.
-fn explain_failure(recorder: &Recorder<'_>, failed: &[(u64, Round)]) -> String {
-    let first = failed.iter().map(|&(n, round)| (round.0, n)).min();
-    let (round, repetition) = first.unwrap_or_default();
-    let others = match failed.len() - 1 {
-        0 => String::new(),
-        1 => " (and one more repetition later)".into(),
-        more => format!(" (and {more} more repetitions then or later)"),
-    };
-    let cause = recorder.judge.likely_cause(Round(round.saturating_sub(1)));
-    format!("repetition {repetition} stopped being finite in round {round}{others}; {cause}")
 }

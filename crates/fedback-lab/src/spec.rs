@@ -13,6 +13,7 @@ mod per_client;
 mod problem;
 mod response;
 mod sweep;
+mod until;
 mod value;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub use problem::{
     TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
+pub use until::Until;
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
 
 use crate::error::Error;
@@ -52,6 +54,7 @@ pub const FORMAT: u64 = 1;
 /// | repetitions | 1 | seeded repeats | ≥ 1 |
 /// | rounds | required, or budget | communication rounds; local steps = rounds · local_steps | ≥ 1 |
 /// | budget | none | instead of rounds: as many as a budget allows | see [`Budget`] |
+/// | until | none | ends the run early | see [`Until`] |
 /// | doubts | none | what speaks against the problem; repeated by every answer about it | – |
 /// | problem | required | the federation | see [`Problem`] |
 /// | algorithm | required | what is run on it | see [`Algorithm`] |
@@ -79,6 +82,9 @@ pub struct Spec {
     /// As many rounds as it allows, instead of their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// What ends the run before its last round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// What speaks against the problem as it is described; answers repeat it, and it changes none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,

@@ -106,8 +106,7 @@ pub fn federate(
         _ => {}
     }
     let exact = py.detach(|| plan.whole().and_then(|plan| fedback_lab::exact::exact(plan).ok()));
-    let inner = fedback_lab::outcome::Outcome { exact: exact.map(Box::new), ..inner };
-    Ok(Outcome { inner, records, id: id.map(|id| id.0) })
+    Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })
 }
 
 enum Prepared {

@@ -124,8 +124,8 @@ pub fn replay(
     }
     let (replayed, records) = made?;
     let experiment::Replayed { outcome, same } = replayed.map_err(raise)?;
-    let exact = py.detach(|| plan.whole().and_then(|plan| exact(plan).ok())).map(Box::new);
-    Ok((Outcome { inner: LabOutcome { exact, ..outcome }, records, id: None }, same))
+    let exact = py.detach(|| plan.whole().and_then(|plan| exact(plan).ok()));
+    Ok((Outcome { inner: outcome.with_exact(exact), records, id: None }, same))
 }
 
 struct Job {
@@ -208,8 +208,8 @@ impl Place<'_> {
         if inner.ending == Ending::Interrupted {
             return Err(PyKeyboardInterrupt::new_err("interrupted"));
         }
-        let exact = exact.and_then(|exact| py.detach(exact)).map(Box::new);
-        Ok(Outcome { inner: LabOutcome { exact, ..inner }, records, id: id.map(|id| id.0) })
+        let exact = exact.and_then(|exact| py.detach(exact));
+        Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })
     }
 
     fn recorded(

@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 use console::Term;
 use fedback::lab::error::Error;
 use fedback::lab::event::{Event, Sink};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::screen;
 
@@ -40,7 +41,16 @@ pub struct Progress {
 impl Progress {
     /// A bar with a label, invisible where nobody looks.
     pub fn new(label: &str, quiet: bool) -> Self {
+        Progress::of_point(label, None, quiet)
+    }
+
+    /// The bar of one point of a sweep, which says how far the sweep is.
+    pub fn of_point(label: &str, point: Option<&SweepClock>, quiet: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), target(quiet));
+        let label = match point {
+            Some(point) => format!("{}: {label}", point.words()),
+            None => label.into(),
+        };
         let room = screen::progress();
         let template = match room >= WIDE {
             true => "{msg} {wide_bar} {human_pos}/{human_len} rounds · {rate} · {eta} left\r",
@@ -52,8 +62,48 @@ impl Progress {
             });
             bar.set_style(style.progress_chars("━╸ "));
         }
-        Progress { bar, label: cut(label, room.saturating_sub(WIDE).max(NARROW)) }
+        Progress { bar, label: cut(&label, room.saturating_sub(WIDE).max(NARROW)) }
     }
+}
+
+/// How far a sweep is, and how long the rest of it will take.
+pub struct SweepClock {
+    began: Instant,
+    /// Rounds of all points, and of those that are done.
+    rounds: (f64, f64),
+    /// How many points there are, and how many have begun.
+    points: (usize, usize),
+}
+
+impl SweepClock {
+    /// Before the first of some points, of so many rounds each.
+    pub fn new(rounds: &[u64]) -> Self {
+        let all = rounds.iter().map(|rounds| *rounds as f64).sum();
+        SweepClock { began: Instant::now(), rounds: (all, 0.0), points: (rounds.len(), 0) }
+    }
+
+    /// A point begins.
+    pub fn begin(&mut self) {
+        self.points.1 += 1;
+    }
+
+    /// A point of so many rounds is done.
+    pub fn end(&mut self, rounds: u64) {
+        self.rounds.1 += rounds as f64;
+    }
+
+    fn words(&self) -> String {
+        let ((count, place), (all, done)) = (self.points, self.rounds);
+        let left = self.began.elapsed().as_secs_f64() * (all - done) / done;
+        match done > 0.0 {
+            true => format!("point {place} of {count}, {} left", HumanDuration(seconds(left))),
+            false => format!("point {place} of {count}"),
+        }
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 impl Sink for Progress {
@@ -137,6 +187,17 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_sweep_says_how_far_it_is() {
+        let mut clock = super::SweepClock::new(&[100, 100, 200]);
+        clock.begin();
+        assert_eq!(clock.words(), "point 1 of 3");
+        clock.end(100);
+        clock.begin();
+        clock.began -= std::time::Duration::from_secs(60);
+        assert_eq!(clock.words(), "point 2 of 3, 3 minutes left");
+    }
+
     #[test]
     fn labels_are_cut_to_the_room_there_is() {
         assert_eq!(super::cut("two-sites", 9), "two-sites");

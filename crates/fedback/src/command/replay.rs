@@ -4,7 +4,6 @@ use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
 use fedback::lab::exact;
 use fedback::lab::experiment::{Replayed, reopen, replay};
-use fedback::lab::outcome::Outcome;
 use fedback::lab::store::RunId;
 use serde_json::Value;
 
@@ -24,8 +23,7 @@ pub fn run(context: &Context, args: ReplayArgs) -> Result<(), Error> {
     if outcome.ending == Ending::Interrupted {
         return Err(Error::Interrupted("interrupted; a replay records nothing".into()));
     }
-    let exact = exact::exact(plan).ok().map(Box::new);
-    let outcome = Outcome { exact, ..outcome };
+    let outcome = outcome.with_exact(exact::exact(plan).ok());
     let word = if same { "the same" } else { "NOT the same" };
     match args.json {
         true => {

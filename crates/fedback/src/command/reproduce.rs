@@ -3,9 +3,10 @@
 use fedback::lab::error::Error;
 use fedback::lab::paper::{self, FIGURES, PaperFigure};
 
-use super::{Context, run};
+use super::{Context, label, run};
 use crate::args::ReproduceArgs;
 use crate::output;
+use crate::progress::Progress;
 
 pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
     let chosen: Vec<&PaperFigure> = match args.figures.is_empty() {
@@ -18,7 +19,10 @@ pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
             context.warn(&why);
             continue;
         }
-        let studies = figure.study(args.quick, |plan| run::run_one(context, plan, None, None))?;
+        let studies = figure.study(args.quick, |plan| {
+            let mut progress = Progress::new(&label(plan), context.quiet);
+            run::run_one(context, plan, None, None, &mut progress)
+        })?;
         sections.push(figure.section(&studies));
     }
     let report = paper::report(sections, args.quick);

@@ -8,9 +8,10 @@ use fedback::lab::recorded::RecordedRun;
 use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
 
-use super::{Context, run, summary};
+use super::{Context, label, run, summary};
 use crate::args::{ResumeArgs, runs};
 use crate::output;
+use crate::progress::Progress;
 
 pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
@@ -55,7 +56,10 @@ fn go_on(context: &Context, store: &Store, id: RunId, found: &Found) -> Result<O
         Found::Ended(run) => (run.round(), run.outcome()),
         Found::Open(run) => {
             let resume: Option<Resume> = run.resume();
-            (run.round(), run::run_one(context, run.whole()?, Some((store, id)), resume)?)
+            let plan = run.whole()?;
+            let mut progress = Progress::new(&label(plan), context.quiet);
+            let record = Some((store, id));
+            (run.round(), run::run_one(context, plan, record, resume, &mut progress)?)
         }
     };
     Ok(Outcome { resumed_from: Some(round), ..outcome })

@@ -13,7 +13,7 @@ use fedback::lab::warning::warnings;
 use super::{Context, label, summary};
 use crate::args::RunArgs;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, SweepClock};
 
 pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
@@ -57,8 +57,15 @@ pub fn run_all(
         }
     }
     let mut outcomes = Vec::new();
+    let rounds: Vec<u64> = experiment.plans.iter().map(|plan| plan.spec.rounds.0).collect();
+    let mut clock = SweepClock::new(&rounds);
     for (place, plan) in experiment.plans.iter().enumerate() {
-        let outcome = run_one(context, plan, store.zip(ids.get(place).copied()), None)?;
+        clock.begin();
+        let point = Some(&clock).filter(|_| rounds.len() > 1);
+        let mut progress = Progress::of_point(&label(plan), point, context.quiet);
+        let record = store.zip(ids.get(place).copied());
+        let outcome = run_one(context, plan, record, None, &mut progress)?;
+        clock.end(rounds[place]);
         let interrupted = outcome.ending == Ending::Interrupted;
         outcomes.push(outcome);
         if interrupted {
@@ -68,22 +75,22 @@ pub fn run_all(
     Ok(Finished { outcomes, ids })
 }
 
-/// Runs one plan with a progress bar.
+/// Runs one plan, and what is exact of it.
 pub fn run_one(
     context: &Context,
     plan: &Plan,
     record: Option<(&Store, RunId)>,
     resume: Option<Resume>,
+    progress: &mut Progress,
 ) -> Result<Outcome, Error> {
-    let mut progress = Progress::new(&label(plan), context.quiet);
     let outcome = context.saving(|| match record {
         Some((store, id)) => {
-            experiment::run_recorded(plan, store, id, resume, &mut progress, &context.stop)
+            experiment::run_recorded(plan, store, id, resume, progress, &context.stop)
         }
-        None => experiment::run_unrecorded(plan, &mut progress, &context.stop),
+        None => experiment::run_unrecorded(plan, progress, &context.stop),
     })?;
     let exact = if outcome.ending == Ending::Interrupted { None } else { exact::exact(plan).ok() };
-    Ok(Outcome { exact: exact.map(Box::new), ..outcome })
+    Ok(outcome.with_exact(exact))
 }
 
 impl Finished {
