@@ -57,7 +57,10 @@ def test_a_sweep_is_a_list(two_sites):
     assert [run.set for run in runs] == [{"algorithm.local_steps": e} for e in (1, 5)]
     frame = runs.to_pandas()
     assert sorted(frame["algorithm.local_steps"].unique()) == [1, 5] and len(frame) == 8
-    assert [len(runs.plot().get_lines())] == [4]
+    assert len(runs.plot().get_lines()) == 5
+    finals = runs.plot(x="local_steps", y="risk", size="double")
+    assert finals.get_xlabel() == "algorithm.local_steps"
+    assert "final performative risk" in finals.get_ylabel()
 
 
 def test_pictures(two_sites):
@@ -65,6 +68,12 @@ def test_pictures(two_sites):
     axes = run.plot()
     assert axes.get_yscale() == "log" and "distance" in axes.get_ylabel()
     assert run.plot("risk").get_yscale() == "linear"
+    spent = run.plot(x="uploads", y="risk", size="single")
+    assert spent.get_xlabel() == "uploads" and spent.figure.get_figwidth() == 3.35
+    assert list(spent.get_lines()[0].get_xdata()) == list(run.costs["uploads"])
+    assert [text.get_text() for text in spent.get_legend().get_texts()] == ["two-sites", "exact"]
+    with pytest.raises(ValueError, match="x: found 'banana'; allowed: step, round, steps"):
+        run.plot(x="banana")
     assert run.svg().startswith("<svg") and "<svg" in run._repr_html_()
     assert repr(run).startswith("Run('two-sites', 400 repetitions, 120 steps: distance_sq 0.")
     with pytest.raises(KeyError, match="'auc' was not measured; there is: distance_sq, risk"):
@@ -229,7 +238,7 @@ def test_runs_are_compared(two_sites, tmp_path):
         )
     both = fedback.compare([1, 2], store=store)
     assert [run.name for run in both] == ["batch 1", "batch 4"]
-    assert len(both.plot().get_lines()) == 4
+    assert len(both.plot().get_lines()) == 5
     frame = both.to_pandas()
     assert set(zip(frame["run"], frame["name"])) == {(1, "batch 1"), (2, "batch 4")}
 

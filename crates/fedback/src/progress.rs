@@ -16,6 +16,8 @@ use crate::screen;
 
 /// Columns from which on rounds and their rate are shown beside the bar.
 const WIDE: usize = 66;
+/// Columns of a bar with nothing but its percentage.
+const SHORT: usize = 16;
 /// Columns that a label may always have.
 const NARROW: usize = 12;
 
@@ -52,9 +54,13 @@ impl Progress {
             None => label.into(),
         };
         let room = screen::progress();
-        let template = match room >= WIDE {
-            true => "{msg} {wide_bar} {human_pos}/{human_len} rounds · {rate} · {eta} left\r",
-            false => "{msg} {wide_bar} {percent}% · {eta} left\r",
+        let (template, taken) = match (point, room >= WIDE) {
+            // The time left is the sweep's.
+            (Some(_), _) => ("{msg} {wide_bar} {percent}%\r", SHORT),
+            (None, true) => {
+                ("{msg} {wide_bar} {human_pos}/{human_len} rounds · {rate} · {eta} left\r", WIDE)
+            }
+            (None, false) => ("{msg} {wide_bar} {percent}% · {eta} left\r", WIDE),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
@@ -62,24 +68,24 @@ impl Progress {
             });
             bar.set_style(style.progress_chars("━╸ "));
         }
-        Progress { bar, label: cut(&label, room.saturating_sub(WIDE).max(NARROW)) }
+        Progress { bar, label: cut(&label, room.saturating_sub(taken).max(NARROW)) }
     }
 }
 
 /// How far a sweep is, and how long the rest of it will take.
 pub struct SweepClock {
     began: Instant,
-    /// Rounds of all points, and of those that are done.
-    rounds: (f64, f64),
+    /// Local steps of all points, and of those that are done.
+    steps: (f64, f64),
     /// How many points there are, and how many have begun.
     points: (usize, usize),
 }
 
 impl SweepClock {
-    /// Before the first of some points, of so many rounds each.
-    pub fn new(rounds: &[u64]) -> Self {
-        let all = rounds.iter().map(|rounds| *rounds as f64).sum();
-        SweepClock { began: Instant::now(), rounds: (all, 0.0), points: (rounds.len(), 0) }
+    /// Before the first of some points, of so many local steps each.
+    pub fn new(steps: &[u64]) -> Self {
+        let all = steps.iter().map(|steps| *steps as f64).sum();
+        SweepClock { began: Instant::now(), steps: (all, 0.0), points: (steps.len(), 0) }
     }
 
     /// A point begins.
@@ -87,13 +93,13 @@ impl SweepClock {
         self.points.1 += 1;
     }
 
-    /// A point of so many rounds is done.
-    pub fn end(&mut self, rounds: u64) {
-        self.rounds.1 += rounds as f64;
+    /// A point of so many local steps is done.
+    pub fn end(&mut self, steps: u64) {
+        self.steps.1 += steps as f64;
     }
 
     fn words(&self) -> String {
-        let ((count, place), (all, done)) = (self.points, self.rounds);
+        let ((count, place), (all, done)) = (self.points, self.steps);
         let left = self.began.elapsed().as_secs_f64() * (all - done) / done;
         match done > 0.0 {
             true => format!("point {place} of {count}, {} left", HumanDuration(seconds(left))),

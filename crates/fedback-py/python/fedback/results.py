@@ -11,17 +11,7 @@ import numpy as np
 
 from . import _native
 from ._custom import numbers
-
-#: Colours that differ in grey and for the colour-blind (Okabe and Ito 2008).
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
-
-NAMES = {
-    "distance_sq": "squared distance to the stable point",
-    "risk": "performative risk",
-    "consensus": "consensus error before aggregation",
-    "accuracy": "accuracy",
-    "auc": "area under the ROC curve",
-}
+from .plots import COLOURS, plot
 
 
 def _whole(data: bytes) -> np.ndarray:
@@ -56,6 +46,16 @@ class Curve:
     def clients(self) -> int:
         """How many clients."""
         return self._json["clients"]
+
+    #: Whether it was simulated; exact expectations are not.
+    is_simulated = False
+
+    @property
+    def costs(self) -> dict[str, np.ndarray]:
+        """What it took to get to every record, per repetition: steps, communications, uploads,
+        sample_gradients, rows_drawn, deployments."""
+        counts = [point["costs"] for point in self._json["curve"]]
+        return {name: np.array([count[name] for count in counts]) for name in counts[0]}
 
     @property
     def client_names(self) -> list[str] | None:
@@ -122,10 +122,22 @@ class Curve:
         """The figure of the command, as SVG text."""
         return self._native.svg()
 
-    def plot(self, measurement: str | None = None, *, ax=None, colour: str | None = None):
-        """Draws a measurement over local steps with matplotlib and returns the axes: the mean with
-        a band of two standard errors, exact expectations dashed."""
-        return plot([self], measurement, ax=ax, colours=[colour or COLOURS[0]])
+    def plot(
+        self,
+        measurement: str | None = None,
+        *,
+        x: str = "step",
+        y: str | None = None,
+        size: str = "screen",
+        ax=None,
+        colour: str | None = None,
+    ):
+        """Draws a measurement (the first argument, or ``y``) with matplotlib and returns the axes:
+        the mean with a band of two standard errors, exact expectations dashed. ``x`` is step,
+        round or one of :attr:`costs`; ``size`` is screen, single or double, for one or two columns
+        of a page. ``.figure.savefig("run.pdf")`` writes the file."""
+        colours = [colour or COLOURS[0]]
+        return plot([self], y or measurement, x=x, size=size, ax=ax, colours=colours)
 
     def _repr_html_(self) -> str:
         if not self.columns:
@@ -140,6 +152,8 @@ class Curve:
 class Run(Curve):
     """A finished run. ``run["distance_sq"]`` has a row for every record and a column for every
     repetition."""
+
+    is_simulated = True
 
     @property
     def id(self) -> int | None:
@@ -208,44 +222,18 @@ class Sweep(list):
         frames = [one.to_pandas().assign(**{**one._named(), **one.set}) for one in self]
         return pandas.concat(frames, ignore_index=True)
 
-    def plot(self, measurement: str | None = None, *, ax=None):
-        """Draws a measurement of every run into the same axes."""
-        colours = [COLOURS[k % len(COLOURS)] for k in range(len(self))]
-        return plot(self, measurement, ax=ax, colours=colours)
-
-
-def plot(curves: list[Curve], measurement: str | None, *, ax, colours: list[str]):
-    """Draws curves; see :meth:`Curve.plot`."""
-    import matplotlib.pyplot as plt
-
-    if measurement is None:
-        measurement = next((name for name in NAMES if name in curves[0].columns), None)
-        if measurement is None:
-            raise ValueError("nothing was measured that could be drawn")
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    logarithmic = measurement in ("distance_sq", "consensus")
-    for curve, colour in zip(curves, colours):
-        values = curve.mean(measurement)
-        simulated = isinstance(curve, Run)
-        style = "-" if simulated else "--"
-        ax.plot(curve.steps, values, style, color=colour, label=curve.label, linewidth=1.5)
-        if simulated and curve.repetitions > 1:
-            error = 2.0 * curve.standard_error(measurement)
-            low = np.maximum(values - error, values * 1e-3) if logarithmic else values - error
-            ax.fill_between(curve.steps, low, values + error, color=colour, alpha=0.2, linewidth=0)
-        exact = curve.exact if simulated else None
-        if exact is not None and measurement in exact.columns:
-            label = f"{curve.label}, exact"
-            values = exact.mean(measurement)
-            ax.plot(exact.steps, values, "--", color=colour, label=label, linewidth=1.0)
-    if logarithmic and any((curve.mean(measurement) > 0).any() for curve in curves):
-        ax.set_yscale("log")
-    ax.set_xlabel("local steps")
-    ax.set_ylabel(NAMES.get(measurement, measurement))
-    ax.legend(frameon=False)
-    ax.grid(alpha=0.25)
-    return ax
+    def plot(
+        self,
+        measurement: str | None = None,
+        *,
+        x: str = "step",
+        y: str | None = None,
+        size: str = "screen",
+        ax=None,
+    ):
+        """Draws a measurement of every run into the same axes, in the words of
+        :meth:`Curve.plot`; if ``x`` is a key that was swept, final values over it."""
+        return plot(self, y or measurement, x=x, size=size, ax=ax)
 
 
 class Answer(Mapping):

@@ -57,15 +57,16 @@ pub fn run_all(
         }
     }
     let mut outcomes = Vec::new();
-    let rounds: Vec<u64> = experiment.plans.iter().map(|plan| plan.spec.rounds.0).collect();
-    let mut clock = SweepClock::new(&rounds);
+    let steps = |plan: &Plan| plan.spec.rounds.0.saturating_mul(plan.protocol.local_steps as u64);
+    let steps: Vec<u64> = experiment.plans.iter().map(steps).collect();
+    let mut clock = SweepClock::new(&steps);
     for (place, plan) in experiment.plans.iter().enumerate() {
         clock.begin();
-        let point = Some(&clock).filter(|_| rounds.len() > 1);
+        let point = Some(&clock).filter(|_| steps.len() > 1);
         let mut progress = Progress::of_point(&label(plan), point, context.quiet);
         let record = store.zip(ids.get(place).copied());
         let outcome = run_one(context, plan, record, None, &mut progress)?;
-        clock.end(rounds[place]);
+        clock.end(steps[place]);
         let interrupted = outcome.ending == Ending::Interrupted;
         outcomes.push(outcome);
         if interrupted {
