@@ -12,6 +12,7 @@ pub mod arrivals;
 pub mod base;
 pub mod exp;
 pub mod federation;
+pub mod groups;
 pub mod lanes;
 pub mod loss;
 pub mod misfit;

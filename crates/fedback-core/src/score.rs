@@ -7,7 +7,8 @@ use crate::federation::Federation;
 pub fn accuracy(federation: &Federation, theta: &[f64]) -> Option<f64> {
     let Base::Table(table) = federation.base() else { return None };
     let mut total = 0.0;
-    for (client, p) in federation.weights().iter().enumerate() {
+    for client in federation.counting() {
+        let p = federation.weights()[client];
         let (margins, labels) = margins(federation, table, client, theta);
         let right = margins.iter().zip(labels).filter(|(m, y)| (**m > 0.0) == (**y > 0.5)).count();
         total += p * right as f64 / labels.len() as f64;
@@ -37,7 +38,8 @@ pub fn auc(federation: &Federation, theta: &[f64]) -> Option<f64> {
     (positives > 0.0 && negatives > 0.0).then(|| wins / (positives * negatives))
 }
 
-fn margins<'a>(
+/// The margins of one client's rows after their reaction, and their labels.
+pub(crate) fn margins<'a>(
     federation: &Federation,
     table: &'a Table,
     client: usize,

@@ -55,6 +55,8 @@ pub enum Purpose {
     Speeds = 13,
     /// The spread of latencies drawn for a problem.
     Spreads = 14,
+    /// The choice of rows that are held out.
+    Holdout = 15,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).

@@ -2,13 +2,17 @@
 
 mod gaussian;
 mod partition;
+mod raw_table;
+mod split;
 mod standardization;
 mod table;
 
 pub use gaussian::Gaussian;
 pub use partition::Partition;
+pub use raw_table::RawTable;
+pub use split::{Groups, Marks, Share, Split};
 pub use standardization::{Standardization, average_of_sums};
-pub use table::{Preparation, RawTable, Table, TableError};
+pub use table::{Preparation, Table, TableError};
 
 use crate::misfit::Misfit;
 

@@ -1,6 +1,8 @@
 //! The division of a table's rows among clients.
 
-use crate::stream::Draws;
+use super::raw_table::RawTable;
+use super::table::{Preparation, TableError};
+use crate::stream::{Draws, Purpose, Seed, Stream};
 
 /// How rows are divided.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,4 +57,65 @@ pub(super) fn dirichlet(
         parts[empty].extend(row);
     }
     parts
+}
+
+/// The rows in the order of their clients.
+pub(super) struct Division {
+    pub(super) order: Vec<u32>,
+    /// Where each client's rows begin, and where the last one's end.
+    pub(super) starts: Vec<u32>,
+    pub(super) client_names: Option<Vec<String>>,
+}
+
+impl Division {
+    pub(super) fn of_parts(parts: Vec<Vec<u32>>, client_names: Option<Vec<String>>) -> Self {
+        let starts = std::iter::once(0)
+            .chain(parts.iter().scan(0, |end, part| {
+                *end += part.len() as u32;
+                Some(*end)
+            }))
+            .collect();
+        Division { order: parts.concat(), starts, client_names }
+    }
+}
+
+/// Divides the rows, which come in this order.
+pub(super) fn divide(
+    raw: &RawTable,
+    how: &Preparation,
+    order: Vec<u32>,
+    seed: Seed,
+) -> Result<Division, TableError> {
+    let enough = |clients: usize| match (1..=order.len()).contains(&clients) {
+        true => Ok(()),
+        false => Err(TableError::TooFewRows { rows: order.len(), clients }),
+    };
+    match how.partition {
+        Partition::Column => {
+            let names = raw.clients.as_deref().unwrap_or_default();
+            let mut by_name = std::collections::BTreeMap::<&str, Vec<u32>>::new();
+            for &row in &order {
+                by_name.entry(&names[row as usize]).or_default().push(row);
+            }
+            let names = by_name.keys().map(|name| name.to_string()).collect();
+            Ok(Division::of_parts(by_name.into_values().collect(), Some(names)))
+        }
+        Partition::Equal(clients) => {
+            enough(clients)?;
+            let starts = equal(order.len(), clients);
+            Ok(Division { order, starts, client_names: None })
+        }
+        Partition::Dirichlet { concentration, clients } => {
+            enough(clients)?;
+            let mut classes = std::collections::BTreeMap::<u64, Vec<u32>>::new();
+            for &row in &order {
+                let class = if how.by_class { raw.labels[row as usize].to_bits() } else { 0 };
+                classes.entry(class).or_default().push(row);
+            }
+            let classes: Vec<_> = classes.into_values().collect();
+            let mut draws = Stream::for_problem(seed, Purpose::Partition).draws();
+            let parts = dirichlet(&classes, concentration, clients, &mut draws);
+            Ok(Division::of_parts(parts, None))
+        }
+    }
 }

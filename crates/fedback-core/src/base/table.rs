@@ -4,7 +4,9 @@
 //! the features on the way in is kept in [`Standardization`], so that a fitted θ can score raw
 //! rows.
 
-use super::partition::{self, Partition};
+use super::partition::{Division, Partition, divide};
+use super::raw_table::RawTable;
+use super::split::{Groups, Marks, Split};
 use super::standardization::{Standardization, average_of_sums, column_sums};
 use crate::misfit::Misfit;
 use crate::stream::{Purpose, Seed, Stream};
@@ -22,6 +24,10 @@ pub struct Table {
     pub client_names: Option<Vec<String>>,
     /// What was subtracted from and divided out of the features.
     pub standardization: Option<Standardization>,
+    /// What stands in the place of missing values, before features are standardised.
+    pub fill: Option<Vec<f64>>,
+    /// The groups of the rows, client after client.
+    pub groups: Option<Box<Groups>>,
     /// All rows, and [`SLACK`] zeros.
     rows: Vec<f64>,
     labels: Vec<f64>,
@@ -33,48 +39,6 @@ pub struct Table {
 
 /// Numbers that may be read beyond the last row, so that rows can be read in whole vectors.
 const SLACK: usize = 3;
-
-/// A table as it was read, before it is divided.
-#[derive(Clone, Debug)]
-pub struct RawTable {
-    /// The names of the features.
-    pub features: Vec<String>,
-    /// Row after row.
-    pub values: Vec<f64>,
-    /// One label a row; zeros where the table has none.
-    pub labels: Vec<f64>,
-    /// One client name a row, where a column gives it.
-    pub clients: Option<Vec<String>>,
-}
-
-impl RawTable {
-    /// The sum of every feature over the rows.
-    pub fn sums(&self) -> Vec<f64> {
-        let features = self.features.len();
-        column_sums(self.values.chunks_exact(features), features, |row, j| row[j])
-    }
-
-    /// The sum of every feature's squared distance to a mean.
-    pub fn squares(&self, mean: &[f64]) -> Vec<f64> {
-        let features = self.features.len();
-        let square = |row: &[f64], j: usize| (row[j] - mean[j]) * (row[j] - mean[j]);
-        column_sums(self.values.chunks_exact(features), features, square)
-    }
-
-    /// Standardises every feature over all rows, for tables of which only some rows are used.
-    pub fn standardize(&mut self) -> Result<Standardization, TableError> {
-        let (features, count) = (self.features.len(), self.labels.len() as f64);
-        let rows = || self.values.chunks_exact(features);
-        let average = |of: &dyn Fn(&[f64], usize) -> f64| -> Vec<f64> {
-            (0..features).map(|j| rows().map(|row| of(row, j)).sum::<f64>() / count).collect()
-        };
-        let mean = average(&|row, j| row[j]);
-        let variance = average(&|row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
-        let constants = Standardization::new(mean, variance, &self.features)?;
-        self.values.chunks_exact_mut(features).for_each(|row| constants.apply(row));
-        Ok(constants)
-    }
-}
 
 /// What is done to a table before use.
 #[derive(Clone, Debug)]
@@ -98,6 +62,10 @@ pub enum TableError {
     ConstantColumn(String),
     /// A feature whose squares overflow cannot be standardised.
     TooLarge(String),
+    /// A feature of which nothing is known cannot be filled.
+    NothingKnown(String),
+    /// A client of whom all rows are held out.
+    NothingToLearnFrom(String),
     /// There is no feature, or the numbers are not one per feature and row.
     Misshapen {
         /// Features.
@@ -119,54 +87,116 @@ pub enum TableError {
 impl Table {
     /// Prepares and divides a table, in the memory that it came in. Draws come from `seed`.
     pub fn new(raw: RawTable, how: &Preparation, seed: Seed) -> Result<Self, TableError> {
+        Ok(Table::split(raw, Marks::default(), how, seed)?.training)
+    }
+
+    /// The same, with rows that are held out, groups, and missing values filled where marks say so.
+    pub fn split(
+        raw: RawTable,
+        marks: Marks,
+        how: &Preparation,
+        seed: Seed,
+    ) -> Result<Split, TableError> {
         let count = raw.labels.len();
         let (features, values) = (raw.features.len(), raw.values.len());
         let named = raw.clients.as_ref().is_none_or(|names| names.len() == count);
-        if features == 0 || values != count * features || !named {
+        if features == 0 || values != count * features || !named || !marks.fit(count) {
             return Err(TableError::Misshapen { features, rows: count, values });
         }
         let mut order: Vec<u32> = (0..count as u32).collect();
         if how.shuffle {
             Stream::for_problem(seed, Purpose::Shuffle).draws().shuffle(&mut order);
         }
-        let Division { order, starts, client_names } = divide(&raw, how, order, seed)?;
+        let division = divide(&raw, how, order, seed)?;
+        Split::new(raw, marks, how, division)
+    }
+
+    /// The rows in the order of a division, not yet standardised.
+    pub(super) fn arranged(
+        raw: RawTable,
+        division: Division,
+        groups: Option<Groups>,
+        intercept: bool,
+    ) -> Self {
+        let Division { order, starts, client_names } = division;
         let RawTable { features: mut coordinates, values: mut rows, mut labels, .. } = raw;
-        if how.intercept {
-            widen(&mut rows, coordinates.len(), count);
+        if intercept {
+            widen(&mut rows, coordinates.len(), labels.len());
             coordinates.push("intercept".to_string());
         }
         let dim = coordinates.len();
         rows.reserve_exact(SLACK);
+        let groups = groups.map(|groups| Box::new(groups.arranged(&order)));
         rearrange(&mut labels, &mut rows, dim, order);
-        let mut table = Table {
+        rows.extend([0.0; SLACK]);
+        Table {
             dim,
-            intercept: how.intercept,
+            intercept,
             coordinates,
             client_names,
             standardization: None,
+            fill: None,
+            groups,
             rows,
             labels,
             starts,
             partial: false,
-        };
-        if how.standardize {
-            table.standardize()?;
         }
-        table.rows.extend([0.0; SLACK]);
-        Ok(table)
+    }
+
+    /// The same table, of which clients may be without rows.
+    pub(super) fn made_partial(self) -> Self {
+        Table { partial: true, ..self }
+    }
+
+    /// Puts the mean of a feature in the place of values that are missing.
+    pub(super) fn fill(&mut self) -> Result<(), TableError> {
+        let features = self.features();
+        let known = |row: &[f64], j: usize| f64::from(u8::from(!row[j].is_nan()));
+        let value = |row: &[f64], j: usize| if row[j].is_nan() { 0.0 } else { row[j] };
+        let (counts, sums) =
+            (self.average(features, 1.0, known), self.average(features, 1.0, value));
+        if let Some(j) = counts.iter().position(|count| *count == 0.0) {
+            return Err(TableError::NothingKnown(self.coordinates[j].clone()));
+        }
+        self.fill_with(sums.iter().zip(&counts).map(|(sum, count)| sum / count).collect());
+        Ok(())
+    }
+
+    /// Puts these in the place of values that are missing.
+    pub(super) fn fill_with(&mut self, means: Vec<f64>) {
+        for row in self.filled_rows() {
+            for (value, mean) in row.iter_mut().zip(&means).filter(|(value, _)| value.is_nan()) {
+                *value = *mean;
+            }
+        }
+        self.fill = Some(means);
+    }
+
+    /// Standardises by constants that are known.
+    pub(super) fn standardize_with(&mut self, constants: Standardization) {
+        self.filled_rows().for_each(|row| constants.apply(row));
+        self.standardization = Some(constants);
+    }
+
+    fn features(&self) -> usize {
+        self.dim - usize::from(self.intercept)
+    }
+
+    fn filled_rows(&mut self) -> impl Iterator<Item = &mut [f64]> {
+        let end = self.labels.len() * self.dim;
+        self.rows[..end].chunks_exact_mut(self.dim)
     }
 
     /// Standardises by per-client sums folded in client order, which is what a federation whose
     /// rows stay at the sites can do as well.
-    fn standardize(&mut self) -> Result<(), TableError> {
-        let count = self.labels.len() as f64;
-        let features = self.dim - usize::from(self.intercept);
+    pub(super) fn standardize(&mut self) -> Result<(), TableError> {
+        let (count, features) = (self.labels.len() as f64, self.features());
         let mean = self.average(features, count, |row, j| row[j]);
         let variance =
             self.average(features, count, |row, j| (row[j] - mean[j]) * (row[j] - mean[j]));
         let constants = Standardization::new(mean, variance, &self.coordinates)?;
-        self.rows.chunks_exact_mut(self.dim).for_each(|row| constants.apply(row));
-        self.standardization = Some(constants);
+        self.standardize_with(constants);
         Ok(())
     }
 
@@ -210,6 +240,8 @@ impl Table {
             coordinates,
             client_names: None,
             standardization,
+            fill: None,
+            groups: None,
             rows,
             labels,
             starts,
@@ -234,6 +266,8 @@ impl Table {
             coordinates: self.coordinates.clone(),
             client_names: self.client_names.clone(),
             standardization: self.standardization.clone(),
+            fill: self.fill.clone(),
+            groups: None,
             rows,
             labels,
             starts,
@@ -345,151 +379,5 @@ fn rearrange(labels: &mut [f64], rows: &mut [f64], dim: usize, mut order: Vec<u3
     }
 }
 
-/// The rows in the order of their clients.
-struct Division {
-    order: Vec<u32>,
-    starts: Vec<u32>,
-    client_names: Option<Vec<String>>,
-}
-
-impl Division {
-    fn of_parts(parts: Vec<Vec<u32>>, client_names: Option<Vec<String>>) -> Self {
-        let starts = std::iter::once(0)
-            .chain(parts.iter().scan(0, |end, part| {
-                *end += part.len() as u32;
-                Some(*end)
-            }))
-            .collect();
-        Division { order: parts.concat(), starts, client_names }
-    }
-}
-
-fn divide(
-    raw: &RawTable,
-    how: &Preparation,
-    order: Vec<u32>,
-    seed: Seed,
-) -> Result<Division, TableError> {
-    let enough = |clients: usize| match (1..=order.len()).contains(&clients) {
-        true => Ok(()),
-        false => Err(TableError::TooFewRows { rows: order.len(), clients }),
-    };
-    match how.partition {
-        Partition::Column => {
-            let names = raw.clients.as_deref().unwrap_or_default();
-            let mut by_name = std::collections::BTreeMap::<&str, Vec<u32>>::new();
-            for &row in &order {
-                by_name.entry(&names[row as usize]).or_default().push(row);
-            }
-            let names = by_name.keys().map(|name| name.to_string()).collect();
-            Ok(Division::of_parts(by_name.into_values().collect(), Some(names)))
-        }
-        Partition::Equal(clients) => {
-            enough(clients)?;
-            let starts = partition::equal(order.len(), clients);
-            Ok(Division { order, starts, client_names: None })
-        }
-        Partition::Dirichlet { concentration, clients } => {
-            enough(clients)?;
-            let mut classes = std::collections::BTreeMap::<u64, Vec<u32>>::new();
-            for &row in &order {
-                let class = if how.by_class { raw.labels[row as usize].to_bits() } else { 0 };
-                classes.entry(class).or_default().push(row);
-            }
-            let classes: Vec<_> = classes.into_values().collect();
-            let mut draws = Stream::for_problem(seed, Purpose::Partition).draws();
-            let parts = partition::dirichlet(&classes, concentration, clients, &mut draws);
-            Ok(Division::of_parts(parts, None))
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn raw(rows: usize) -> RawTable {
-        RawTable {
-            features: vec!["a".into(), "b".into()],
-            values: (0..2 * rows).map(|k| (k * k % 17) as f64).collect(),
-            labels: (0..rows).map(|k| (k % 3 == 0) as u8 as f64).collect(),
-            clients: Some((0..rows).map(|k| ["north", "east", "west"][k % 3].into()).collect()),
-        }
-    }
-
-    fn preparation(partition: Partition) -> Preparation {
-        Preparation { shuffle: true, standardize: true, intercept: true, partition, by_class: true }
-    }
-
-    #[test]
-    fn columns_divide_by_sorted_value() {
-        let table = Table::new(raw(31), &preparation(Partition::Column), Seed(1)).unwrap();
-        assert_eq!(table.client_names.as_deref().unwrap(), ["east", "north", "west"]);
-        assert_eq!(table.row_shares(), [10.0 / 31.0, 11.0 / 31.0, 10.0 / 31.0]);
-        assert!(table.rows_of(0).all(|(row, _)| row[2] == 1.0));
-    }
-
-    #[test]
-    fn every_row_goes_to_one_client() {
-        for partition in
-            [Partition::Equal(7), Partition::Dirichlet { concentration: 0.2, clients: 7 }]
-        {
-            let mut how = preparation(partition);
-            how.standardize = false;
-            let table = Table::new(raw(50), &how, Seed(3)).unwrap();
-            assert_eq!(table.clients(), 7);
-            assert!(table.row_shares().iter().all(|&share| share > 0.0));
-            let sum: f64 = (0..7).flat_map(|c| table.rows_of(c)).map(|(row, _)| row[0]).sum();
-            assert_eq!(sum, raw(50).values.iter().step_by(2).sum::<f64>());
-        }
-    }
-
-    #[test]
-    fn equal_parts_differ_by_one_row_at_most() {
-        assert_eq!(partition::equal(23, 5), [0, 5, 10, 15, 19, 23]);
-    }
-
-    #[test]
-    fn rows_are_rearranged_in_place() {
-        let order = [3, 0, 4, 1, 2, 5u32];
-        let mut labels: Vec<f64> = (0..6).map(f64::from).collect();
-        let mut rows: Vec<f64> = (0..12).map(f64::from).collect();
-        rearrange(&mut labels, &mut rows, 2, order.to_vec());
-        assert_eq!(labels, order.map(f64::from));
-        assert_eq!(
-            rows,
-            order.map(|row| [2.0 * row as f64, 2.0 * row as f64 + 1.0]).as_flattened()
-        );
-    }
-
-    #[test]
-    fn standardised_theta_scores_raw_rows() {
-        let raw = raw(40);
-        let table = Table::new(raw.clone(), &preparation(Partition::Column), Seed(1)).unwrap();
-        let theta = [0.7, -1.3, 0.25];
-        let (coefficients, constant) =
-            table.standardization.as_ref().unwrap().to_raw_units(&theta, true);
-        let mut scores: Vec<f64> = (0..3)
-            .flat_map(|c| table.rows_of(c))
-            .map(|(row, _)| row.iter().zip(theta).map(|(x, t)| x * t).sum())
-            .collect();
-        let mut raw_scores: Vec<f64> = raw
-            .values
-            .chunks(2)
-            .map(|row| row[0] * coefficients[0] + row[1] * coefficients[1] + constant)
-            .collect();
-        scores.sort_by(f64::total_cmp);
-        raw_scores.sort_by(f64::total_cmp);
-        for (a, b) in scores.iter().zip(&raw_scores) {
-            assert!((a - b).abs() < 1e-12);
-        }
-    }
-
-    #[test]
-    fn constant_columns_cannot_be_standardised() {
-        let mut raw = raw(10);
-        raw.values.iter_mut().skip(1).step_by(2).for_each(|v| *v = 0.1);
-        let error = Table::new(raw, &preparation(Partition::Column), Seed(1)).unwrap_err();
-        assert_eq!(error, TableError::ConstantColumn("b".into()));
-    }
-}
+mod tests;
