@@ -93,6 +93,12 @@ pub fn axis(measurement: Measurement) -> Axis {
         Measurement::Auc => "area under the ROC curve",
         Measurement::ClientRisk(_) => "risk of a client",
         Measurement::Movement => "movement since the record before",
+        Measurement::HoldoutRisk => "performative risk of held-out rows",
+        Measurement::HoldoutAccuracy => "accuracy on held-out rows",
+        Measurement::HoldoutAuc => "area under the ROC curve of held-out rows",
+        Measurement::HoldoutClientRisk(_) => "risk of a client's held-out rows",
+        Measurement::Group { .. } => "of a group",
+        Measurement::Gap { .. } => "gap between groups",
     };
     if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) }
 }

@@ -19,6 +19,7 @@ use rayon::iter::{ParallelBridge, ParallelIterator};
 use crate::dynamics::{Dynamics, Speed};
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::table_summary::TableSummary;
 use trial::Trial;
 use words::Words;
 
@@ -60,6 +61,8 @@ pub struct Check {
     pub away: Option<f64>,
     /// What the spec doubts.
     pub doubts: Vec<String>,
+    /// What the table was found to hold.
+    pub table: Option<TableSummary>,
     client_names: Option<Vec<String>>,
 }
 
@@ -143,6 +146,7 @@ impl Check {
             trial: tried,
             confidence: None,
             doubts: plan.spec.doubts.clone(),
+            table: plan.table.clone(),
             client_names: federation.client_names().map(<[String]>::to_vec),
         })
     }

@@ -17,7 +17,9 @@ use std::path::{Path, PathBuf};
 use fedback_core::base::{RawTable, Standardization, TableError};
 use sha2::{Digest, Sha256};
 
-use crate::table_file::{self, Columns};
+use crate::csv_file::CsvFile;
+use crate::spec::Missing;
+use crate::table_file::{self, Columns, TableFile};
 
 /// The column to predict: seriously late within two years.
 pub const LABEL: &str = "SeriousDlqin2yrs";
@@ -92,18 +94,16 @@ pub fn recognise(bytes: &[u8]) -> Result<Recognised, String> {
     if sha256(bytes) == SHA256 {
         return Ok(Recognised::ByHash);
     }
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-    let header = reader.headers().map_err(|_| "is no CSV text".to_string())?.clone();
+    let mut file = CsvFile::new(bytes)?;
     let expected = std::iter::once(LABEL).chain(FEATURES);
-    if !header.iter().skip(1).eq(expected) {
+    if !file.names.iter().skip(1).eq(expected) {
         return Err(format!(
             "is not the credit table: its columns must be a row number, {LABEL}, {}",
             FEATURES.join(", ")
         ));
     }
     let mut rows = 0;
-    let mut record = csv::ByteRecord::new();
-    while reader.read_byte_record(&mut record).map_err(|error| format!("is no CSV: {error}"))? {
+    while file.next_row()?.is_some() {
         rows += 1;
     }
     if rows != ROWS {
@@ -118,16 +118,17 @@ pub(crate) fn read(
     bytes: &[u8],
     client: Option<&str>,
     binary: bool,
-) -> Result<RawTable, String> {
-    let mut reader = csv::Reader::from_reader(bytes);
-    let header = reader.headers().map_err(|error| format!("{}: {error}", place.display()))?;
-    let number = header.get(0).unwrap_or_default().trim().trim_start_matches('\u{feff}');
+) -> Result<TableFile, String> {
+    let header = CsvFile::new(bytes).map_err(|why| format!("{}: {why}", place.display()))?.names;
     let columns = Columns {
         label: Some(LABEL),
         client,
         features: None,
-        ignore: &[number.to_string()],
-        drop_missing: true,
+        ignore: &header[..1],
+        one_hot: &[],
+        group: None,
+        held: None,
+        missing: Missing::Drop,
         binary,
     };
     table_file::read(place, bytes, &columns)
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn rows_are_chosen_after_standardising() {
         let text = table(30_000).replacen("\r\n5,0,12,", "\r\n5,0,NA,", 1);
-        let raw = read(Path::new("t"), text.as_bytes(), None, true).unwrap();
+        let raw = read(Path::new("t"), text.as_bytes(), None, true).unwrap().raw;
         assert_eq!((raw.labels.len(), raw.features.len()), (29_999, 10));
         let column: Vec<f64> = raw.values.iter().step_by(10).copied().collect();
         let mean = column.iter().sum::<f64>() / 29_999.0;

@@ -6,7 +6,7 @@
 use fedback_core::response::Sensitivity;
 use fedback_core::stream::{Draws, Purpose, Seed, Stream};
 
-use crate::spec::{Entry, NumberOrVector, PerClient};
+use crate::spec::{Entry, NumberOrVector, PerClient, in_order};
 
 /// Weights p_i ∝ e_i^a with exponentials e_i and the a ≥ 0 at which (1/N) Σ (p_i − 1/N)² is
 /// `variance`, found by bisection. None where no a is large enough.
@@ -46,6 +46,8 @@ pub struct Shape<'a> {
     pub weights: &'a [f64],
     /// Coordinates of a vector.
     pub dim: usize,
+    /// The clients' names, where they have any.
+    pub names: Option<&'a [String]>,
     /// The seed of the problem.
     pub seed: Seed,
 }
@@ -80,6 +82,10 @@ impl Shape<'_> {
                 return rows.collect::<Result<Vec<_>, _>>().map(|rows| rows.concat());
             }
             PerClient::Same(number) => return Ok(vec![number.0; self.clients() * self.dim]),
+            PerClient::ByName { by_name, default } => {
+                let entries = in_order(by_name, default.as_ref(), self.names)?;
+                return self.vectors(&PerClient::List(entries), purpose);
+            }
             PerClient::Range { low, high } => (0..self.dim)
                 .map(|_| self.uniform(low.0, high.0, &mut draws))
                 .collect::<Vec<Vec<f64>>>(),
@@ -113,6 +119,9 @@ impl Shape<'_> {
                 Ok(Sensitivity::PerCoordinate((0..self.clients()).map(row).collect()))
             }
             PerClient::List(entries) => self.listed_sensitivities(entries),
+            PerClient::ByName { by_name, default } => {
+                self.listed_sensitivities(&in_order(by_name, default.as_ref(), self.names)?)
+            }
         }
     }
 
@@ -231,7 +240,7 @@ mod tests {
     #[test]
     fn drawn_moments_are_exact() {
         let p = weights(9, 0.005, Seed(1)).unwrap();
-        let shape = Shape { weights: &p, dim: 2, seed: Seed(4) };
+        let shape = Shape { weights: &p, dim: 2, names: None, seed: Seed(4) };
         let values = PerClient::Moments {
             average: NumberOrVector::Vector(vec![0.9, -2.0]),
             variance: NonNegative(0.1),

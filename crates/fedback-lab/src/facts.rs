@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::plan::Outline;
+use crate::table_summary::TableSummary;
 
 /// What is known of a plan besides its spec. A store keeps it as JSON; later versions may add
 /// fields.
@@ -27,6 +28,8 @@ pub struct Facts {
     pub stable_point: Option<Vec<f64>>,
     /// What features were standardised by.
     pub standardization: Option<Scale>,
+    /// What the table was found to hold.
+    pub table: Option<TableSummary>,
     /// The SHA-256 of every file that the spec names, in hexadecimal.
     pub data: Vec<String>,
     /// The format of the arithmetic that the run was started with.
@@ -61,6 +64,7 @@ impl Facts {
             stable_point: plan.stable_point.clone(),
             standardization: scale
                 .map(|scale| Scale { mean: scale.mean.clone(), sd: scale.sd.clone() }),
+            table: plan.table.clone(),
             data: plan.data(),
             assigned: plan.assigned.clone(),
             ..Facts::default()
@@ -84,6 +88,7 @@ impl Default for Facts {
             start: Vec::new(),
             stable_point: None,
             standardization: None,
+            table: None,
             data: Vec::new(),
             arithmetic_format: ARITHMETIC_FORMAT,
             machine: None,

@@ -3,17 +3,24 @@
 //! A record is one flat row of numbers: measurement after measurement, repetition after repetition
 //! within each. A repetition that failed, or a number that does not exist, is NaN.
 
-use fedback_core::protocol::{Aggregate, Round, Scheme, Step};
+mod cause;
+mod group;
+
+use fedback_core::federation::Federation;
+use fedback_core::groups::{GroupScore, by_group};
+use fedback_core::protocol::Round;
 use fedback_core::risk::PerformativeRisk;
 use fedback_core::score;
 use fedback_core::state::{Repetition, State};
 use fedback_engine::work::WorkError;
-use fedback_theory::limit::RoundMap;
 use rayon::prelude::*;
 
+use cause::{UNKNOWN_CAUSE, likely_cause};
+pub use group::{Part, Rate};
+
 use crate::plan::{Outline, Plan};
-use crate::spec::Spec;
-use crate::words::short;
+use crate::spec::{Loss, Spec};
+use crate::table_summary::TableSummary;
 
 /// One column of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,46 +39,135 @@ pub enum Measurement {
     ClientRisk(usize),
     /// |θ − θ at the record before|, where a run may end by it.
     Movement,
+    /// f(θ; θ) over the rows that are held out.
+    HoldoutRisk,
+    /// The share of them on the right side.
+    HoldoutAccuracy,
+    /// The area under their ROC curve.
+    HoldoutAuc,
+    /// f_i(θ; θ) over those of one client.
+    HoldoutClientRisk(usize),
+    /// Of one group of rows.
+    Group {
+        /// Which rows.
+        part: Part,
+        /// What.
+        rate: Rate,
+        /// Of which group.
+        group: usize,
+    },
+    /// The largest less the smallest of all groups.
+    Gap {
+        /// Which rows.
+        part: Part,
+        /// What.
+        rate: Rate,
+    },
 }
 
 impl Measurement {
     /// The columns that a plan records.
     pub fn of(plan: &Outline) -> Vec<Measurement> {
-        Measurement::asked(&plan.spec, plan.stable_point.is_some(), plan.clients())
+        let known = plan.stable_point.is_some();
+        Measurement::asked(&plan.spec, known, plan.clients(), plan.table.as_ref())
     }
 
-    /// The columns that a spec asks for, where the stable point is `known` and of so many clients.
-    pub(crate) fn asked(spec: &Spec, known: bool, clients: usize) -> Vec<Measurement> {
+    /// The columns that a spec asks for, where the stable point is `known`, of so many clients.
+    pub(crate) fn asked(
+        spec: &Spec,
+        known: bool,
+        clients: usize,
+        table: Option<&TableSummary>,
+    ) -> Vec<Measurement> {
         let measure = &spec.measure;
+        let held = table.is_some_and(|table| table.held_out > 0);
         let fixed = [
             (measure.distance && known, Measurement::Distance),
             (measure.risk, Measurement::Risk),
+            (held && measure.risk, Measurement::HoldoutRisk),
             (measure.consensus, Measurement::Consensus),
             (measure.accuracy, Measurement::Accuracy),
+            (held && measure.accuracy, Measurement::HoldoutAccuracy),
             (measure.auc, Measurement::Auc),
+            (held && measure.auc, Measurement::HoldoutAuc),
         ];
-        let clients = if measure.client_risk { clients } else { 0 };
-        fixed
-            .into_iter()
-            .filter_map(|(on, measurement)| on.then_some(measurement))
-            .chain((0..clients).map(Measurement::ClientRisk))
-            .chain(spec.until.map(|_| Measurement::Movement))
-            .collect()
+        let fixed = fixed.into_iter().filter_map(|(on, measurement)| on.then_some(measurement));
+        let mut all: Vec<Measurement> = fixed.collect();
+        if measure.client_risk {
+            all.extend((0..clients).map(Measurement::ClientRisk));
+        }
+        if held && measure.client_risk {
+            all.extend((0..clients).map(Measurement::HoldoutClientRisk));
+        }
+        let groups = table.map_or(0, |table| table.groups.len());
+        if measure.group.is_some() && groups > 0 {
+            let logistic = matches!(spec.problem.loss, Loss::Logistic(_));
+            for part in [Some(Part::Training), held.then_some(Part::Holdout)].into_iter().flatten()
+            {
+                for &rate in Rate::all(logistic) {
+                    let group = |group| Measurement::Group { part, rate, group };
+                    all.extend((0..groups).map(group));
+                    all.push(Measurement::Gap { part, rate });
+                }
+            }
+        }
+        all.extend(spec.until.map(|_| Measurement::Movement));
+        all
     }
 
     /// Whether more of it is better.
     pub fn is_gain(self) -> bool {
         match self {
-            Measurement::Accuracy | Measurement::Auc => true,
+            Measurement::Accuracy
+            | Measurement::Auc
+            | Measurement::HoldoutAccuracy
+            | Measurement::HoldoutAuc => true,
+            Measurement::Group { rate, .. } => matches!(rate, Rate::Accuracy | Rate::TruePositive),
             Measurement::Distance
             | Measurement::Risk
             | Measurement::Consensus
             | Measurement::ClientRisk(_)
+            | Measurement::HoldoutRisk
+            | Measurement::HoldoutClientRisk(_)
+            | Measurement::Gap { .. }
             | Measurement::Movement => false,
         }
     }
 
-    /// The name in JSON and CSV; client risks share one.
+    /// Whether it is one of many with the same name, told apart by client or group.
+    pub fn is_one_of_many(self) -> bool {
+        match self {
+            Measurement::ClientRisk(_)
+            | Measurement::HoldoutClientRisk(_)
+            | Measurement::Group { .. } => true,
+            Measurement::Distance
+            | Measurement::Risk
+            | Measurement::Consensus
+            | Measurement::Accuracy
+            | Measurement::Auc
+            | Measurement::HoldoutRisk
+            | Measurement::HoldoutAccuracy
+            | Measurement::HoldoutAuc
+            | Measurement::Gap { .. }
+            | Measurement::Movement => false,
+        }
+    }
+
+    /// The name with the client or the group that it is about.
+    pub fn full_name(self, clients: Option<&[String]>, groups: &[String]) -> String {
+        let whose = match self {
+            Measurement::ClientRisk(client) | Measurement::HoldoutClientRisk(client) => {
+                clients.map_or(client.to_string(), |names| names[client].clone())
+            }
+            Measurement::Group { group, .. } => {
+                groups.get(group).map_or(group.to_string(), String::clone)
+            }
+            _ => return self.name().into(),
+        };
+        format!("{} {whose}", self.name())
+    }
+
+    /// The name in JSON and CSV; those of clients and groups share one.
     pub fn name(self) -> &'static str {
         match self {
             Measurement::Distance => "distance_sq",
@@ -81,6 +177,12 @@ impl Measurement {
             Measurement::Auc => "auc",
             Measurement::ClientRisk(_) => "client_risk",
             Measurement::Movement => "movement",
+            Measurement::HoldoutRisk => "risk_holdout",
+            Measurement::HoldoutAccuracy => "accuracy_holdout",
+            Measurement::HoldoutAuc => "auc_holdout",
+            Measurement::HoldoutClientRisk(_) => "client_risk_holdout",
+            Measurement::Group { part, rate, .. } => rate.name(part),
+            Measurement::Gap { part, rate } => rate.gap_name(part),
         }
     }
 }
@@ -110,6 +212,14 @@ pub trait Judge: Sync {
     fn auc(&self, _model: Model<'_>) -> f64 {
         f64::NAN
     }
+    /// f(θ; θ), or anything else but groups, over the rows that are held out.
+    fn held_out(&self, _model: Model<'_>, _measurement: Measurement) -> f64 {
+        f64::NAN
+    }
+    /// What θ does to every group of rows.
+    fn groups(&self, _model: Model<'_>, _part: Part) -> Vec<GroupScore> {
+        Vec::new()
+    }
     /// Whether the judge has data to judge by. Without, a NaN says nothing of the model.
     fn has_data(&self) -> bool {
         true
@@ -119,10 +229,6 @@ pub trait Judge: Sync {
         UNKNOWN_CAUSE.into()
     }
 }
-
-/// What to say of a run that blew up where nothing is known of its rounds.
-const UNKNOWN_CAUSE: &str =
-    "likely cause: steps too large or a response too strong; try smaller steps";
 
 /// The judge of a problem that is built in: exact.
 pub struct Exactly<'a> {
@@ -153,6 +259,26 @@ impl Judge for Exactly<'_> {
 
     fn auc(&self, model: Model<'_>) -> f64 {
         score::auc(&self.plan.federation, model.theta).unwrap_or(f64::NAN)
+    }
+
+    fn held_out(&self, model: Model<'_>, measurement: Measurement) -> f64 {
+        let Some(held) = &self.plan.holdout else { return f64::NAN };
+        let theta = model.theta;
+        match measurement {
+            Measurement::HoldoutRisk => held.risk(theta, theta),
+            Measurement::HoldoutAccuracy => score::accuracy(held, theta).unwrap_or(f64::NAN),
+            Measurement::HoldoutAuc => score::auc(held, theta).unwrap_or(f64::NAN),
+            Measurement::HoldoutClientRisk(client) => held.population(client).risk(theta, theta),
+            _ => f64::NAN,
+        }
+    }
+
+    fn groups(&self, model: Model<'_>, part: Part) -> Vec<GroupScore> {
+        let federation: Option<&Federation> = match part {
+            Part::Training => Some(&self.plan.federation),
+            Part::Holdout => self.plan.holdout.as_ref(),
+        };
+        federation.and_then(|rows| by_group(rows, model.theta)).unwrap_or_default()
     }
 
     fn likely_cause(&self, round: Round) -> String {
@@ -199,7 +325,25 @@ impl<'a> Recorder<'a> {
     pub fn record(&self, state: &State, before: &[Vec<f64>]) -> Result<Vec<f64>, WorkError> {
         let round = state.round.0;
         let row = |(repetition, before): (&Repetition, &Vec<f64>)| {
-            let value = |column: &Measurement| self.value(*column, repetition, before, round);
+            let theta = repetition.theta();
+            let model = Model { repetition: repetition.number, round, theta };
+            if repetition.failed.is_some() {
+                return Ok(vec![f64::NAN; self.columns.len()]);
+            }
+            // One pass over the rows serves all groups and rates.
+            let [training, held] =
+                [Part::Training, Part::Holdout].map(|part| self.groups(model, part));
+            let groups = |part: Part| match part {
+                Part::Training => &training,
+                Part::Holdout => &held,
+            };
+            let value = |column: &Measurement| match *column {
+                Measurement::Group { part, rate, group } => {
+                    Ok(groups(part).get(group).map_or(f64::NAN, |score| rate.of(score)))
+                }
+                Measurement::Gap { part, rate } => Ok(rate.gap(groups(part))),
+                _ => self.value(*column, repetition, before, model),
+            };
             self.columns.iter().map(value).collect::<Result<Vec<_>, _>>()
         };
         let rows: Vec<_> = state.repetitions.par_iter().zip(before).map(row).collect();
@@ -207,22 +351,29 @@ impl<'a> Recorder<'a> {
         Ok((0..self.columns.len()).flat_map(|c| rows.iter().map(move |row| row[c])).collect())
     }
 
+    /// The scores of all groups; none where they are not asked for.
+    fn groups(&self, model: Model<'_>, part: Part) -> Vec<GroupScore> {
+        let of_part = |column: &Measurement| match column {
+            Measurement::Group { part: own, .. } => *own == part,
+            _ => false,
+        };
+        match self.columns.iter().any(of_part) {
+            true => self.judge.groups(model, part),
+            false => Vec::new(),
+        }
+    }
+
     fn value(
         &self,
         column: Measurement,
         repetition: &Repetition,
         before: &[f64],
-        round: u64,
+        model: Model<'_>,
     ) -> Result<f64, WorkError> {
-        let theta = repetition.theta();
-        if repetition.failed.is_some() {
-            return Ok(f64::NAN);
-        }
-        let model = Model { repetition: repetition.number, round, theta };
         match column {
             Measurement::Distance => {
                 Ok(self.plan.stable_point.as_ref().map_or(f64::NAN, |stable| {
-                    theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum()
+                    model.theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum()
                 }))
             }
             Measurement::Risk => self.judge.risk(model),
@@ -232,47 +383,10 @@ impl<'a> Recorder<'a> {
             Measurement::ClientRisk(client) => self.judge.client_risk(model, client),
             Measurement::Movement => {
                 let squares =
-                    theta.iter().zip(before).map(|(now, then)| (now - then) * (now - then));
+                    model.theta.iter().zip(before).map(|(now, then)| (now - then) * (now - then));
                 Ok(squares.sum::<f64>().sqrt())
             }
+            other => Ok(self.judge.held_out(model, other)),
         }
-    }
-}
-
-/// The step size against the stability limit, or what else can make a run blow up.
-fn likely_cause(plan: &Plan, round: Round) -> String {
-    let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let map = RoundMap::new(&plan.federation, &plan.protocol, None, place).ok();
-    let Some(mut map) = map else { return UNKNOWN_CAUSE.into() };
-    let first = plan.protocol.step_size.at(Step(0));
-    let now = plan.protocol.step_size.at(plan.protocol.first_step(round));
-    match map.largest_step() {
-        None => {
-            "likely cause: no step size is small enough, the average response is stronger than \
-                 the loss (`fedback solve` says more)"
-                .into()
-        }
-        Some(limit) if first > limit => format!(
-            "likely cause: the step size, {} at the start and {} then, is above about {}, the \
-             largest with which an average round shrinks errors; choose algorithm.step_size below it",
-            short(first),
-            short(now),
-            short(limit)
-        ),
-        Some(_)
-            if plan.protocol.aggregate == Aggregate::Iterates
-                && matches!(plan.protocol.scheme, Scheme::WithoutReplacement { .. }) =>
-        {
-            "likely cause: coefficients that do not sum to one rescale the model at random; use \
-             aggregate = \"deltas\""
-                .into()
-        }
-        Some(limit) => format!(
-            "the step size, {} at the start, is below the limit of an average round, {}; likely \
-             cause: the variance of cohorts or batches, or a start too far out: try smaller steps or \
-             a larger cohort",
-            short(first),
-            short(limit)
-        ),
     }
 }

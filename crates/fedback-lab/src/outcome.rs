@@ -16,6 +16,7 @@ use crate::facts::Facts;
 use crate::measure::Measurement;
 use crate::plan::Outline;
 use crate::spec::Spec;
+use crate::table_summary::TableSummary;
 use fedback_core::state::State;
 
 /// A mean over repetitions. The standard deviation is the sample's (0 for one repetition), and
@@ -160,12 +161,12 @@ impl Curve {
         }
         for (column, statistic) in self.columns.iter().zip(&point.values) {
             let value = statistic.to_json();
-            match column {
-                Measurement::ClientRisk(_) => {
+            match column.is_one_of_many() {
+                true => {
                     let list = object.entry(column.name()).or_insert_with(|| json!([]));
                     list.as_array_mut().into_iter().for_each(|list| list.push(value.clone()));
                 }
-                _ => {
+                false => {
                     object.insert(column.name().into(), value);
                 }
             }
@@ -197,6 +198,8 @@ pub struct Outcome {
     pub client_names: Option<Vec<String>>,
     /// The names of θ's coordinates.
     pub coordinates: Option<Vec<String>>,
+    /// What the table was found to hold.
+    pub table: Option<TableSummary>,
     /// Coordinates of θ.
     pub dim: usize,
     /// θ^PS.
@@ -253,6 +256,7 @@ impl Outcome {
             clients: facts.clients,
             client_names: facts.client_names,
             coordinates: facts.coordinates,
+            table: facts.table,
             dim: facts.dim,
             stable_point: facts.stable_point,
             curve,
@@ -295,6 +299,9 @@ impl Outcome {
         put("client_names", json!(self.client_names));
         put("dim", self.dim.into());
         put("coordinates", json!(self.coordinates));
+        if let Some(table) = &self.table {
+            put("table", json!(table));
+        }
         put("stable_point", json!(self.stable_point));
         put("curve", self.curve.to_json());
         if self.final_theta.is_some() {

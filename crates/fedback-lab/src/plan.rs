@@ -10,6 +10,7 @@ mod response;
 mod site;
 mod sites;
 mod sizes;
+mod table;
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -36,6 +37,7 @@ use crate::spec::{
     Aggregate, Algorithm, Batch, Count, Deploy, KeyError, Measure, NamedStart, Point, RoundKeys,
     SchemeName, Server, Spec, Start, StepSize,
 };
+use crate::table_summary::TableSummary;
 
 /// Everything about a run but who does its work.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub struct Outline {
     pub stable_point: Option<Vec<f64>>,
     /// What was subtracted from and divided out of features, where they were standardised.
     pub standardization: Option<Standardization>,
+    /// What the table was found to hold, where there is one.
+    pub table: Option<TableSummary>,
     /// The SHA-256 digests of the files that the spec names, one after the other.
     pub(crate) files: Vec<u8>,
     /// Names everything that decides the bits: canonical spec, data, formats of streams and
@@ -81,6 +85,8 @@ pub struct Plan {
     outline: Outline,
     /// The problem.
     pub federation: Federation,
+    /// The same clients with the rows that are held out, where there are any.
+    pub holdout: Option<Federation>,
 }
 
 impl Deref for Plan {
@@ -128,12 +134,12 @@ impl Plan {
         }
         let built = problem::build(&point.spec, directory).map_err(fail)?;
         let federation = built.federation;
-        let shape = Shape::of(&federation, built.data);
+        let shape = Shape::of(&federation, built.table, built.data);
         let outline = Outline::new(point, directory, shape, Some(federation.loss()), |start| {
             stable::stable_point(&federation, start)
         })
         .map_err(fail)?;
-        Ok(Plan { outline, federation })
+        Ok(Plan { outline, federation, holdout: built.holdout })
     }
 }
 
@@ -160,6 +166,7 @@ pub(crate) struct Shape {
     pub(crate) client_names: Option<Vec<String>>,
     pub(crate) coordinates: Option<Vec<String>>,
     pub(crate) standardization: Option<Standardization>,
+    pub(crate) table: Option<TableSummary>,
     /// A digest of the data file, where there is one.
     pub(crate) data: Vec<u8>,
 }
@@ -177,7 +184,7 @@ impl Shape {
         client_labels(self.client_names.as_deref(), self.weights.len())
     }
 
-    fn of(federation: &Federation, data: Vec<u8>) -> Self {
+    fn of(federation: &Federation, table: Option<TableSummary>, data: Vec<u8>) -> Self {
         Shape {
             weights: federation.weights().clone(),
             dim: federation.dim(),
@@ -187,6 +194,7 @@ impl Shape {
                 Base::Table(table) => table.standardization.clone(),
                 _ => None,
             },
+            table,
             data,
         }
     }
@@ -208,13 +216,13 @@ impl Outline {
         }
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
-        sizes::check(&spec, &protocol, shape.dim, shape.weights.len())?;
+        sizes::check(&spec, &protocol, &shape)?;
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
         let files = [&shape.data[..], &latencies].concat();
         let hash = hash(&spec, &files);
-        let Shape { weights, dim, client_names, coordinates, standardization, .. } = shape;
+        let Shape { weights, dim, client_names, coordinates, standardization, table, .. } = shape;
         Ok(Outline {
             spec,
             set: to_json(set),
@@ -229,6 +237,7 @@ impl Outline {
             start,
             stable_point,
             standardization,
+            table,
             files,
             hash,
         })

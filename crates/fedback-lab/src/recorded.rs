@@ -105,16 +105,15 @@ impl RecordedRun {
     pub fn outcome(&self) -> Outcome {
         let (spec, facts) = (&self.spec, self.facts.clone());
         let known = facts.stable_point.is_some();
-        let columns = Measurement::asked(spec, known, facts.clients);
+        let columns = Measurement::asked(spec, known, facts.clients, facts.table.as_ref());
         let mut curve = Curve::new(spec, facts.clients, &columns);
         self.stored.cohorts.iter().for_each(|cohort| curve.count(cohort));
         for record in &self.stored.records {
             curve.add(record.round, &record.values);
         }
-        let failed = self.stored.checkpoint.iter().flat_map(|checkpoint| &checkpoint.failed);
         Outcome {
             final_theta: Some(self.models()),
-            failed: failed.map(|failed| (failed.repetition, failed.round)).collect(),
+            failed: self.failed(),
             ending: match self.stored.state {
                 RunState::Done => Ending::Done,
                 RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
@@ -125,6 +124,28 @@ impl RecordedRun {
             ..Outcome::new(spec, self.set.clone(), facts, curve)
         }
         .with_exact(self.exact())
+    }
+
+    /// Repetitions that failed, with their rounds.
+    fn failed(&self) -> Vec<(u64, u64)> {
+        let failed = self.stored.checkpoint.iter().flat_map(|checkpoint| &checkpoint.failed);
+        failed.map(|failed| (failed.repetition, failed.round)).collect()
+    }
+
+    /// The last θ of every repetition, none of those that failed.
+    pub fn final_models(&self) -> Vec<Option<Vec<f64>>> {
+        let failed = self.failed();
+        let is_fine = |number: usize| !failed.iter().any(|(other, _)| *other == number as u64);
+        let models = self.models().into_iter().enumerate();
+        models.map(|(number, model)| is_fine(number).then_some(model)).collect()
+    }
+
+    /// The average of the last θ of all repetitions that did not fail.
+    pub fn average_model(&self) -> Option<Vec<f64>> {
+        let models: Vec<Vec<f64>> = self.final_models().into_iter().flatten().collect();
+        let average =
+            |j: usize| models.iter().map(|theta| theta[j]).sum::<f64>() / models.len() as f64;
+        (!models.is_empty()).then(|| (0..self.facts.dim).map(average).collect())
     }
 
     /// θ of every repetition at the last checkpoint, the start before the first.

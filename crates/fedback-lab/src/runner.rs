@@ -360,7 +360,17 @@ impl<'a> Running<'a> {
             let nothing = match column {
                 Measurement::Distance | Measurement::Movement => false,
                 Measurement::Consensus => state.repetitions[number].consensus.is_none(),
-                _ => !recorder.judge.has_data(),
+                Measurement::Risk
+                | Measurement::Accuracy
+                | Measurement::Auc
+                | Measurement::ClientRisk(_) => !recorder.judge.has_data(),
+                // Some clients and groups have no rows to judge by.
+                Measurement::HoldoutRisk
+                | Measurement::HoldoutAccuracy
+                | Measurement::HoldoutAuc
+                | Measurement::HoldoutClientRisk(_)
+                | Measurement::Group { .. }
+                | Measurement::Gap { .. } => true,
             };
             if !value.is_finite() && !nothing {
                 let now = state.round;

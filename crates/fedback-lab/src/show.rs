@@ -8,6 +8,7 @@ use crate::difference::{Difference, differences};
 use crate::outcome::Outcome;
 use crate::recorded::RecordedRun;
 use crate::spec::{SchemeName, Spec};
+use crate::table_summary::TableSummary;
 
 /// A run, described.
 #[derive(Debug, Serialize)]
@@ -54,6 +55,9 @@ pub struct Shown {
     pub plan: String,
     /// The SHA-256 of every file that the spec names.
     pub data: Vec<String>,
+    /// What the table was found to hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSummary>,
     /// What was said when it was started.
     pub warnings: Vec<String>,
     /// Why it failed, if it did.
@@ -114,6 +118,7 @@ impl Shown {
             directory: stored.run.directory.clone(),
             plan: stored.run.plan_hash.clone(),
             data: facts.data.clone(),
+            table: facts.table.clone(),
             warnings: facts.warnings.clone(),
             failure: stored.failure.clone(),
             absences: absences(run, &outcome),

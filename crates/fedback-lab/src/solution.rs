@@ -12,11 +12,18 @@ use serde_json::{Value, json};
 use crate::check::words::not_linear;
 use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
+use crate::table_summary::{TableSummary, with_table};
 use crate::words::{self, short};
 
 /// The answer of `fedback solve`.
 #[derive(Clone, Debug)]
 pub struct Solution {
+    /// The spec's name.
+    pub name: String,
+    /// The names of θ's coordinates, where they have any.
+    pub coordinates: Option<Vec<String>>,
+    /// What the table was found to hold.
+    pub table: Option<TableSummary>,
     /// The stable points.
     pub stable: StableReport,
     /// The optimal point.
@@ -127,7 +134,9 @@ impl Solution {
         let arrivals =
             Settling::of(plan, starts.first().filter(|_| !stable.points.is_empty()).copied());
         let rest = resting(plan, &stable);
-        Solution { stable, optimal, risk_stable, arrivals, rest }
+        let (coordinates, table) = (plan.coordinates.clone(), plan.table.clone());
+        let name = plan.spec.name.clone();
+        Solution { name, coordinates, table, stable, optimal, risk_stable, arrivals, rest }
     }
 
     /// The spectral radius of repeated minimisation, where it can be told.
@@ -144,6 +153,9 @@ impl Solution {
     pub fn to_json(&self) -> Value {
         let first = self.stable.points.first();
         let mut object = json!({
+            "format": 1,
+            "name": self.name,
+            "coordinates": self.coordinates,
             "stable_point": first.map(|point| &point.theta),
             "stability": words::stability(self.stable.stability()),
             "reason": words::stable(&self.stable),
@@ -178,6 +190,6 @@ impl Solution {
             object["settles_at"] = json!(settles_at.ok());
             object["settles_reason"] = json!(settles_at.err());
         }
-        object
+        with_table(object, self.table.as_ref())
     }
 }

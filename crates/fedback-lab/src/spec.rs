@@ -12,6 +12,7 @@ mod latency;
 mod per_client;
 mod problem;
 mod response;
+mod rows;
 mod sweep;
 mod until;
 mod value;
@@ -29,12 +30,12 @@ pub use algorithm::{
 pub use budget::Budget;
 pub use elsewhere::{CustomBase, SitesBase};
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
-pub use per_client::{Entry, NumberOrVector, PerClient};
+pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
 pub use problem::{
-    Base, GaussianBase, Loss, Missing, NamedWeights, Partition, Penalty, Problem, Source,
-    TableBase, Weights,
+    Base, GaussianBase, Loss, Missing, NamedWeights, Penalty, Problem, Source, TableBase, Weights,
 };
 pub use response::{BestResponse, LocationResponse, Response};
+pub use rows::{Holdout, Partition};
 pub use until::Until;
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
 
@@ -121,6 +122,7 @@ fn zero() -> SeedNumber {
 /// | accuracy | false | share of rows on the right side, logistic loss only |
 /// | auc | false | area under the ROC curve, logistic loss only |
 /// | client_risk | false | f_i(θ; θ) of every client |
+/// | group | none | a column of a table: measurements for each of its values, and their gaps |
 /// | sample | 1000 | fresh observations per client for the risk of custom parts |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -139,6 +141,9 @@ pub struct Measure {
     pub auc: bool,
     /// f_i(θ; θ) of every client.
     pub client_risk: bool,
+    /// A column of a table by whose values rows are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// Fresh observations per client for the risk where a part is custom.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample: Option<Count>,
@@ -154,6 +159,7 @@ impl Default for Measure {
             accuracy: false,
             auc: false,
             client_risk: false,
+            group: None,
             sample: None,
         }
     }

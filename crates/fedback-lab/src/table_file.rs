@@ -1,30 +1,51 @@
 //! A table read from a CSV file with a header, which is never in memory as a whole.
 
+mod columns;
+mod encoding;
+
 use std::io::{self, Read};
 use std::path::Path;
 
-use fedback_core::base::RawTable;
+use fedback_core::base::{Marks, RawTable};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// What to look for in the file.
-pub struct Columns<'a> {
-    /// The column to predict.
-    pub label: Option<&'a str>,
-    /// The column that names clients.
-    pub client: Option<&'a str>,
-    /// The features, in this order; all other columns where none are said.
-    pub features: Option<&'a [String]>,
-    /// Columns that are no features.
-    pub ignore: &'a [String],
-    /// Leave rows with missing cells out rather than refuse them.
-    pub drop_missing: bool,
-    /// Labels must be 0 or 1, and both must occur; where features are named, which is at a site, one of
-    /// them will do.
-    pub binary: bool,
+pub use columns::{Columns, Held};
+pub use encoding::Encoding;
+
+use crate::csv_file::{CsvFile, Row, is_missing, number};
+use crate::spec::Missing;
+use columns::Places;
+use encoding::Categories;
+
+/// What a group is called of which nothing is known.
+const NO_GROUP: &str = "missing";
+
+/// A table as it was read.
+#[derive(Clone, Debug)]
+pub struct TableFile {
+    /// The rows that are used.
+    pub raw: RawTable,
+    /// What else is known of them.
+    pub marks: Marks,
+    /// What became of the columns that are features.
+    pub encodings: Vec<Encoding>,
+    /// Rows in the file.
+    pub rows: u64,
+    /// Rows that were left out because a cell is missing.
+    pub dropped: u64,
+    /// Columns with missing cells.
+    pub missing: Vec<MissingCells>,
 }
 
-/// More than this is not looked at to tell what is between cells.
-const LONGEST_HEADER: usize = 1 << 20;
+/// Cells that a column lacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MissingCells {
+    /// The column.
+    pub column: String,
+    /// How many.
+    pub cells: u64,
+}
 
 /// Takes the digest of what is read through it.
 pub struct Digesting<R> {
@@ -53,254 +74,183 @@ impl<R: Read> Read for Digesting<R> {
 }
 
 /// Reads a table, or says in one sentence what is wrong and where.
-pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<RawTable, String> {
-    let file = path.display();
-    let (delimiter, bytes) =
-        delimited(bytes).map_err(|error| format!("{file}: cannot be read: {error}"))?;
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .delimiter(delimiter)
-        .buffer_capacity(1 << 16)
-        .from_reader(bytes);
-    let header = reader.headers().map_err(|error| format!("{file}: {}", explain(&error)))?.clone();
-    let names: Vec<String> =
-        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_string()).collect();
-    check_header(&names).map_err(|why| format!("{file}: line 1: {why}"))?;
-    let find = |column: Option<&str>, what: &str| -> Result<Option<usize>, String> {
-        column
-            .map(|column| {
-                names.iter().position(|name| name == column).ok_or_else(|| {
-                    format!("{file}: no {what} column \"{column}\"; columns: {}", names.join(", "))
-                })
-            })
-            .transpose()
-    };
-    let (label, client) = (find(columns.label, "label")?, find(columns.client, "partition")?);
-    if label.is_some() && label == client {
-        return Err(format!(
-            "{file}: \"{}\" is both label and partition column",
-            names[label.unwrap_or(0)]
-        ));
+pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<TableFile, String> {
+    read_rows(bytes, columns).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn read_rows(bytes: impl Read, columns: &Columns<'_>) -> Result<TableFile, String> {
+    let mut file = CsvFile::new(bytes)?.with_names()?;
+    let names = file.names.clone();
+    let places = columns.find(&names)?;
+    let mut reading = Reading::new(columns, &places, &names);
+    while let Some(row) = file.next_row()? {
+        reading.take(&row)?;
     }
-    for name in columns.ignore {
-        find(Some(name), "ignored")?;
-    }
-    let is_feature = |column: &usize| {
-        let special = Some(*column) == label || Some(*column) == client;
-        !special && !columns.ignore.contains(&names[*column])
-    };
-    let features: Vec<usize> = match columns.features {
-        None => (0..names.len()).filter(is_feature).collect(),
-        Some(wanted) => wanted
-            .iter()
-            .map(|name| find(Some(name), "feature").map(|column| column.unwrap_or(0)))
-            .collect::<Result<_, _>>()?,
-    };
-    if features.is_empty() {
-        return Err(format!(
-            "{file}: no column is left as a feature; columns: {}",
-            names.join(", ")
-        ));
-    }
-    let mut table = RawTable {
-        features: features.iter().map(|&column| names[column].clone()).collect(),
-        values: Vec::new(),
-        labels: Vec::new(),
-        clients: client.map(|_| Vec::new()),
-    };
-    let mut record = csv::StringRecord::new();
-    let mut row = Vec::with_capacity(features.len());
-    while reader.read_record(&mut record).map_err(|error| format!("{file}: {}", explain(&error)))? {
-        let line = record.position().map_or(0, csv::Position::line);
-        let cell = |column: usize| -> Result<Option<f64>, String> {
-            let name = &names[column];
-            let allowed = match (Some(column) == label, columns.binary) {
-                (true, true) => "0 or 1; write the two classes as 0 and 1".into(),
-                (true, false) => "numbers".into(),
-                (false, _) => {
-                    format!("numbers; leave a column that is no feature out: ignore = [\"{name}\"]")
-                }
-            };
-            number(record.get(column).unwrap_or_default(), &allowed)
-                .map_err(|why| format!("{file}: line {line}, column \"{name}\": {why}"))
-        };
-        let missing = |column: usize| {
-            format!(
-                "{file}: line {line}, column \"{}\": the cell is missing; fill it, or leave such \
-                 rows out with missing = \"drop\"",
-                names[column]
-            )
-        };
-        row.clear();
-        let mut complete = true;
-        for &column in features.iter().chain(&label) {
-            match cell(column)? {
-                Some(value) => row.push(value),
-                None if columns.drop_missing => complete = false,
-                None => return Err(missing(column)),
-            }
+    reading.finish()
+}
+
+/// A table that grows row by row.
+struct Reading<'a> {
+    columns: &'a Columns<'a>,
+    places: &'a Places,
+    names: &'a [String],
+    /// Of the features that are one-hot, in the place of the feature.
+    categories: Vec<Option<Categories>>,
+    values: Vec<f64>,
+    labels: Vec<f64>,
+    clients: Vec<String>,
+    groups: Vec<String>,
+    held: Vec<bool>,
+    rows: u64,
+    /// By column.
+    missing: Vec<u64>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(columns: &'a Columns<'a>, places: &'a Places, names: &'a [String]) -> Self {
+        let one_hot = |column: &usize| columns.one_hot.contains(&names[*column]);
+        let categories = places.features.iter().map(|c| one_hot(c).then(Categories::default));
+        Reading {
+            categories: categories.collect(),
+            missing: vec![0; names.len()],
+            columns,
+            places,
+            names,
+            values: Vec::new(),
+            labels: Vec::new(),
+            clients: Vec::new(),
+            groups: Vec::new(),
+            held: Vec::new(),
+            rows: 0,
         }
-        let name = client.map(|column| record.get(column).unwrap_or_default());
-        if name.is_some_and(str::is_empty) {
-            match columns.drop_missing {
-                true => complete = false,
-                false => return Err(missing(client.unwrap_or(0))),
+    }
+
+    fn take(&mut self, row: &Row<'_>) -> Result<(), String> {
+        self.rows += 1;
+        let places = self.places;
+        let needed = places.features.iter().chain(&places.label).chain(&places.client);
+        let mut complete = true;
+        for &column in needed.filter(|column| is_missing(&row[**column])) {
+            self.missing[column] += 1;
+            // A mean can stand for a feature, not for a label or a client.
+            complete &= self.columns.missing == Missing::Mean && places.features.contains(&column);
+            if self.columns.missing == Missing::Error {
+                let fix = "fill it, leave such rows out with missing = \"drop\", or put the mean \
+                           of the column there with missing = \"mean\"";
+                return Err(self.at(row, column, &format!("the cell is missing; {fix}")));
             }
         }
         if !complete {
-            continue;
+            return Ok(());
         }
-        let y = if label.is_some() { row.pop().unwrap_or(0.0) } else { 0.0 };
-        if columns.binary && y != 0.0 && y != 1.0 {
+        if let Some(column) = places.label {
+            let label = self.label(&row[column]).map_err(|why| self.at(row, column, &why))?;
+            self.labels.push(label);
+        } else {
+            self.labels.push(0.0);
+        }
+        for (feature, &column) in places.features.iter().enumerate() {
+            let cell = &row[column];
+            let value = match &mut self.categories[feature] {
+                _ if is_missing(cell) => f64::NAN,
+                Some(categories) => categories.place(cell),
+                None => self.feature(cell, column).map_err(|why| self.at(row, column, &why))?,
+            };
+            self.values.push(value);
+        }
+        self.clients.extend(places.client.map(|column| row[column].to_string()));
+        self.groups.extend(places.group.map(|column| match &row[column] {
+            cell if is_missing(cell) => NO_GROUP.into(),
+            cell => cell.to_string(),
+        }));
+        let held = self.columns.held.as_ref().zip(places.held);
+        self.held.extend(held.map(|(held, column)| row[column] == *held.value));
+        Ok(())
+    }
+
+    fn at(&self, row: &Row<'_>, column: usize, why: &str) -> String {
+        format!("line {}, column \"{}\": {why}", row.line, self.names[column])
+    }
+
+    fn label(&self, cell: &str) -> Result<f64, String> {
+        if !self.columns.binary {
+            return number(cell, "numbers");
+        }
+        match number(cell, "0 or 1; write the two classes as 0 and 1")? {
+            y if y == 0.0 || y == 1.0 => Ok(y),
+            y => Err(format!("found the label {y}; the logistic loss needs 0 or 1")),
+        }
+    }
+
+    fn feature(&self, cell: &str, column: usize) -> Result<f64, String> {
+        number(cell, "numbers").map_err(|why| {
+            let name = &self.names[column];
+            let text = cell.parse::<f64>().is_err() && !why.contains("decimal");
+            match text && self.columns.features.is_none() {
+                true => format!(
+                    "{why}; leave a column that is no feature out: ignore = [\"{name}\"]; for a \
+                     column of 0 and 1 per value: one_hot = [\"{name}\"]"
+                ),
+                false => why,
+            }
+        })
+    }
+
+    fn finish(self) -> Result<TableFile, String> {
+        self.check()?;
+        let used = self.labels.len() as u64;
+        let names = self.places.features.iter().map(|column| self.names[*column].clone());
+        let (encodings, raw_values) =
+            encoding::encode(names.collect(), self.categories, self.values)?;
+        let some = |is: bool, values: Vec<String>| is.then_some(values);
+        let missing = self.names.iter().zip(&self.missing).filter(|(_, cells)| **cells > 0);
+        Ok(TableFile {
+            raw: RawTable {
+                features: encodings.iter().flat_map(Encoding::features).collect(),
+                values: raw_values,
+                labels: self.labels,
+                clients: some(self.places.client.is_some(), self.clients),
+            },
+            marks: Marks {
+                groups: some(self.places.group.is_some(), self.groups),
+                held: self.places.held.map(|_| self.held),
+                fill: self.columns.missing == Missing::Mean,
+                ..Marks::default()
+            },
+            encodings,
+            dropped: self.rows - used,
+            rows: self.rows,
+            missing: missing
+                .map(|(column, cells)| MissingCells { column: column.clone(), cells: *cells })
+                .collect(),
+        })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let rows = self.labels.len();
+        if rows == 0 {
+            return Err("no rows are left".into());
+        }
+        if rows > u32::MAX as usize {
+            return Err(format!("found {rows} rows; at most {} can be used", u32::MAX));
+        }
+        let first = self.labels[0];
+        let whole = self.columns.features.is_none();
+        if self.columns.binary && whole && self.labels.iter().all(|y| *y == first) {
             return Err(format!(
-                "{file}: line {line}, column \"{}\": found the label {y}; the logistic loss needs \
-                 0 or 1",
-                columns.label.unwrap_or_default()
+                "every label in \"{}\" is {first}; the logistic loss needs both classes",
+                self.columns.label.unwrap_or_default()
             ));
         }
-        table.values.extend_from_slice(&row);
-        table.labels.push(y);
-        if let (Some(clients), Some(name)) = (&mut table.clients, name) {
-            clients.push(name.to_string());
+        if let Some(held) = self.columns.held.as_ref().filter(|_| !self.held.contains(&true)) {
+            return Err(format!(
+                "no row has \"{}\" in the column \"{}\": nothing would be held out",
+                held.value, held.column
+            ));
         }
-    }
-    check_rows(&table, columns).map_err(|why| format!("{file}: {why}"))?;
-    Ok(table)
-}
-
-fn check_header(names: &[String]) -> Result<(), String> {
-    if names.iter().all(|name| name.is_empty() || name.parse::<f64>().is_ok()) {
-        return Err("no header: the first line must name the columns".into());
-    }
-    let mut sorted: Vec<&String> = names.iter().collect();
-    sorted.sort();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(format!("two columns are called \"{}\"", pair[0])),
-        None => Ok(()),
-    }
-}
-
-fn check_rows(table: &RawTable, columns: &Columns<'_>) -> Result<(), String> {
-    if table.labels.is_empty() {
-        return Err("no rows are left".into());
-    }
-    if table.labels.len() > u32::MAX as usize {
-        return Err(format!("found {} rows; at most {} can be used", table.labels.len(), u32::MAX));
-    }
-    let first = table.labels[0];
-    let whole = columns.features.is_none();
-    if columns.binary && whole && table.labels.iter().all(|y| *y == first) {
-        return Err(format!(
-            "every label in \"{}\" is {first}; the logistic loss needs both classes",
-            columns.label.unwrap_or_default()
-        ));
-    }
-    Ok(())
-}
-
-/// A cell as a number, or what is `allowed` instead; none where it is missing.
-fn number(cell: &str, allowed: &str) -> Result<Option<f64>, String> {
-    if ["", "na", "n/a", "nan"].iter().any(|missing| cell.eq_ignore_ascii_case(missing)) {
-        return Ok(None);
-    }
-    match cell.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(Some(value)),
-        Ok(_) => Err(format!("found {cell}; allowed: finite numbers")),
-        Err(_) if cell.replacen(',', ".", 1).parse::<f64>().is_ok() => {
-            Err(format!("found \"{cell}\"; allowed: numbers with a decimal point, as in 0.5"))
-        }
-        Err(_) => Err(format!("found \"{cell}\"; allowed: {allowed}")),
-    }
-}
-
-/// The character between cells, which is the most frequent one in the header, and the file from its
-/// beginning. Without any of them it is a comma, and the file has one column.
-fn delimited(mut bytes: impl Read) -> io::Result<(u8, impl Read)> {
-    let mut header = Vec::new();
-    let mut block = [0; 1 << 12];
-    while !header.contains(&b'\n') && header.len() < LONGEST_HEADER {
-        match bytes.read(&mut block)? {
-            0 => break,
-            count => header.extend_from_slice(&block[..count]),
-        }
-    }
-    let line = header.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let count = |delimiter: &u8| line.iter().filter(|byte| *byte == delimiter).count();
-    let delimiter = [b'|', b'\t', b';', b','].into_iter().max_by_key(count).unwrap_or(b',');
-    Ok((delimiter, io::Cursor::new(header).chain(bytes)))
-}
-
-fn explain(error: &csv::Error) -> String {
-    let line = error.position().map_or(String::new(), |at| format!("line {}: ", at.line()));
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("{line}found {len} cells; the header has {expected_len} columns")
-        }
-        csv::ErrorKind::Utf8 { .. } => format!("{line}is not UTF-8 text"),
-        _ => format!("{line}cannot be read as CSV: {error}"),
+        Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(text: &str, drop_missing: bool) -> Result<RawTable, String> {
-        let ignore = if text.starts_with("id,") { vec!["id".to_string()] } else { Vec::new() };
-        let columns = Columns {
-            label: Some("y"),
-            client: Some("site"),
-            features: None,
-            ignore: &ignore,
-            drop_missing,
-            binary: true,
-        };
-        read(Path::new("t.csv"), text.as_bytes(), &columns)
-    }
-
-    #[test]
-    fn columns_are_told_apart() {
-        let table = table("id,a,y,site,b\nu1,1,0,x,2\nu2,3,1,y,4\n", false).unwrap();
-        assert_eq!(table.features, ["a", "b"]);
-        assert_eq!(table.values, [1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(table.labels, [0.0, 1.0]);
-        assert_eq!(table.clients.unwrap(), ["x", "y"]);
-    }
-
-    #[test]
-    fn messages_name_line_and_column() {
-        for (text, parts) in [
-            ("a,y,site\n1,0,x\n1,1\n", vec!["line 3", "2 cells"]),
-            ("a,y,site\n1,0,x\ntwo,1,x\n", vec!["line 3", "\"a\"", "\"two\""]),
-            ("a,y,site\n1,0,x\ninf,1,x\n", vec!["line 3", "\"a\"", "inf"]),
-            ("a,y,site\n1,0,x\n,1,x\n", vec!["line 3", "\"a\"", "missing = \"drop\""]),
-            ("a,b,site\n1,0,x\n", vec!["label", "\"y\"", "a, b, site"]),
-            ("a,y,site\n1,0,x\n2,0,x\n", vec!["both classes"]),
-            ("a,y,site\n1,0,x\n2,3,x\n", vec!["line 3", "0 or 1"]),
-            ("a,a,y,site\n1,1,0,x\n", vec!["two columns"]),
-            ("1,2,3\n1,0,1\n", vec!["header"]),
-            ("a,y,site\n", vec!["no rows"]),
-            ("a,y,site\n1,no,x\n", vec!["line 2", "\"y\"", "\"no\"", "0 or 1"]),
-            ("a;y;site\n0,5;1;x\n", vec!["line 2", "\"0,5\"", "decimal point"]),
-            ("a,y,site\ntwo,1,x\n", vec!["ignore = [\"a\"]"]),
-        ] {
-            let message = table(text, false).unwrap_err();
-            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
-        }
-    }
-
-    #[test]
-    fn cells_are_told_apart_whatever_is_between_them() {
-        for between in [",", ";", "\t", "|"] {
-            let text = "a,y,site,b\n1,0,x,2\n3,1,y,4\n".replace(',', between);
-            let table = table(&text, false).unwrap();
-            assert_eq!((table.features.len(), table.values), (2, vec![1.0, 2.0, 3.0, 4.0]));
-        }
-    }
-
-    #[test]
-    fn rows_with_missing_cells_can_be_dropped() {
-        let table = table("a,y,site\n1,0,x\nNA,1,x\n3,,x\n4,1,\n5,1,z\n", true).unwrap();
-        assert_eq!(table.values, [1.0, 5.0]);
-    }
-}
+mod tests;

@@ -7,6 +7,8 @@ use std::path::Path;
 use fedback_core::arrivals::Trace;
 use sha2::{Digest, Sha256};
 
+use crate::csv_file::CsvFile;
+
 /// A trace, and the digest of the file it was read from.
 pub struct TraceFile {
     /// The latencies of every client.
@@ -24,10 +26,9 @@ pub fn read(path: &Path, clients: &[String]) -> Result<TraceFile, String> {
 }
 
 fn parse(bytes: &[u8], clients: &[String]) -> Result<Vec<Vec<f64>>, String> {
-    let mut reader =
-        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(bytes);
-    let header = reader.headers().map_err(|error| error.to_string())?.clone();
-    let names: Vec<&str> = header.iter().map(|name| name.trim_start_matches('\u{feff}')).collect();
+    let mut file = CsvFile::new(bytes)?;
+    let names = file.names.clone();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let listed = match names[..] {
         ["client", "seconds"] => Some((0, 1)),
         ["seconds", "client"] => Some((1, 0)),
@@ -38,27 +39,25 @@ fn parse(bytes: &[u8], clients: &[String]) -> Result<Vec<Vec<f64>>, String> {
             format!("found the client \"{name}\"; the clients are: {}", shortened(clients))
         })
     };
+    let needed = "needed: a column for each, or the columns client and seconds";
     let columns = match listed {
         Some(_) => Vec::new(),
-        None => columns(&names, clients, number_of)?,
+        None => names
+            .iter()
+            .map(|name| number_of(name).map_err(|why| format!("line 1: {why}; {needed}")))
+            .collect::<Result<_, _>>()?,
     };
     let mut latencies = vec![Vec::new(); clients.len()];
-    for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let at = |why: String| format!("line {line}: {why}");
-        if record.len() > names.len() {
-            return Err(at(format!("{} cells; the header has {}", record.len(), names.len())));
-        }
+    while let Some(row) = file.next_short_row()? {
+        let at = |why: String| format!("line {}: {why}", row.line);
         match listed {
             Some((client, seconds)) => {
-                let name = record.get(client).unwrap_or_default();
-                let cell = record.get(seconds).unwrap_or_default();
-                latencies[number_of(name).map_err(at)?].push(latency(cell).map_err(at)?);
+                let client = number_of(&row[client]).map_err(at)?;
+                latencies[client].push(latency(&row[seconds]).map_err(at)?);
             }
             None => {
                 // Clients need not have equally many records.
-                for (cell, &client) in record.iter().zip(&columns).filter(|(c, _)| !c.is_empty()) {
+                for (cell, &client) in row.cells().zip(&columns).filter(|(c, _)| !c.is_empty()) {
                     latencies[client].push(latency(cell).map_err(at)?);
                 }
             }
@@ -68,24 +67,6 @@ fn parse(bytes: &[u8], clients: &[String]) -> Result<Vec<Vec<f64>>, String> {
         Some(without) => Err(format!("no latency of client \"{}\"", clients[without])),
         None => Ok(latencies),
     }
-}
-
-/// The client of every column, where there is one for each.
-fn columns(
-    names: &[&str],
-    clients: &[String],
-    number_of: impl Fn(&str) -> Result<usize, String>,
-) -> Result<Vec<usize>, String> {
-    let found: Vec<usize> =
-        names.iter().map(|name| number_of(name)).collect::<Result<_, _>>().map_err(|why| {
-            format!("line 1: {why}; needed: a column for each, or the columns client and seconds")
-        })?;
-    for (column, client) in found.iter().enumerate() {
-        if found[..column].contains(client) {
-            return Err(format!("line 1: two columns are called \"{}\"", clients[*client]));
-        }
-    }
-    Ok(found)
 }
 
 fn latency(cell: &str) -> Result<f64, String> {
@@ -131,6 +112,6 @@ mod tests {
         assert!(said("client,seconds\n0,1\n").contains("no latency of client \"1\""));
         assert!(said("0,x\n1,1\n").contains("line 1: found the client \"x\""));
         assert!(said("0,0\n1,1\n").contains("two columns"));
-        assert!(said("0,1\n1,1,1\n").contains("line 2: 3 cells"));
+        assert!(said("0,1\n1,1,1\n").contains("line 2: found 3 cells"));
     }
 }

@@ -1,27 +1,123 @@
 //! What a user should know before the first round.
 
+use fedback_core::base::Base;
+use fedback_core::protocol::{Step, StepSize};
+use fedback_theory::limit::RoundMap;
 use fedback_theory::stable::{Stability, stable_points};
 
-use crate::plan::Plan;
-use crate::words;
+use crate::plan::{Outline, Plan};
+use crate::spec::{self, Entry, PerClient, Weights};
+use crate::words::{self, short};
+
+/// Names beyond this are not all listed.
+const MOST_NAMES: usize = 8;
+
+/// What was read, and whose the entries of lists are.
+pub fn notes(plan: &Outline) -> Vec<String> {
+    let Some(table) = &plan.table else { return Vec::new() };
+    let mut notes = vec![format!("read {}", table.sentence())];
+    let problem = &plan.spec.problem;
+    let weights: Option<Vec<String>> = match &problem.weights {
+        Some(Weights::List(list)) => Some(list.iter().map(|weight| short(weight.0)).collect()),
+        _ => None,
+    };
+    let sensitivity: Option<Vec<String>> = match problem.response.sensitivity() {
+        Some(PerClient::List(list)) => Some(list.iter().map(entry).collect()),
+        _ => None,
+    };
+    for (key, list) in [("weights", weights), ("sensitivity", sensitivity)] {
+        if let (Some(names), Some(list)) = (&plan.client_names, list) {
+            let why =
+                "a list follows the names in the order of code points, by_name = { … } does not";
+            notes.push(format!("{key}: {} ({why})", paired(names, &list)));
+        }
+    }
+    notes
+}
+
+fn entry(entry: &Entry) -> String {
+    match entry {
+        Entry::Number(number) => short(*number),
+        Entry::Vector(vector) => {
+            format!("[{}]", vector.iter().map(|x| short(*x)).collect::<Vec<_>>().join(", "))
+        }
+        Entry::Matrix(_) => "a matrix".into(),
+    }
+}
+
+/// Every name with its value, shortened in the middle.
+fn paired(names: &[String], values: &[String]) -> String {
+    let mut pairs: Vec<String> =
+        names.iter().zip(values).map(|(name, value)| format!("{name} {value}")).collect();
+    if pairs.len() > MOST_NAMES {
+        pairs.splice(3..pairs.len() - 1, ["…".into()]);
+    }
+    pairs.join(", ")
+}
 
 /// What is said of a plan that can be run and may disappoint.
 pub fn warnings(plan: &Plan) -> Vec<String> {
-    if !plan.spec.measure.distance {
-        return Vec::new();
-    }
+    let stable = if plan.spec.measure.distance { of_stable_point(plan) } else { None };
+    stable.into_iter().chain(of_step_size(plan)).collect()
+}
+
+fn of_stable_point(plan: &Plan) -> Option<String> {
     let report = || stable_points(&plan.federation, &plan.start);
     match &plan.stable_point {
         None => {
             let why = words::stable(&report());
             let why = why.unwrap_or_else(|| "no stable point was found".into());
-            vec![format!("{why}; the distance to it is not recorded")]
+            Some(format!("{why}; the distance to it is not recorded"))
         }
         Some(_) if plan.federation.is_affine() => {
             let report = report();
             let repels = report.stability() == Stability::Repelling;
-            words::stable(&report).filter(|_| repels).into_iter().collect()
+            words::stable(&report).filter(|_| repels)
         }
-        Some(_) => Vec::new(),
+        Some(_) => None,
     }
+}
+
+/// Rows × coordinates² that are looked at where no stable point was: less than a second.
+const AFFORDABLE: f64 = 1e8;
+
+/// The share of a run in which decaying steps may be too large without a word.
+const BRIEF: f64 = 0.1;
+
+/// Steps with which an average round makes errors grow.
+fn of_step_size(plan: &Plan) -> Option<String> {
+    let protocol = &plan.protocol;
+    let rows = match plan.federation.base() {
+        Base::Table(table) => table.len(),
+        Base::Gaussian(_) => plan.clients(),
+    };
+    let affordable = rows as f64 * (plan.dim as f64).powi(2) < AFFORDABLE;
+    if plan.arrivals.is_some() || (plan.stable_point.is_none() && !affordable) {
+        return None;
+    }
+    let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
+    let mut map = RoundMap::new(&plan.federation, protocol, None, place).ok()?;
+    let first = protocol.step_size.at(Step(0));
+    if map.radius(first).is_some_and(|radius| radius < 1.0) {
+        return None;
+    }
+    let limit = map.largest_step().filter(|limit| first > *limit)?;
+    let steps = plan.spec.rounds.0 as f64 * protocol.local_steps as f64;
+    let until = match protocol.step_size {
+        StepSize::Decaying { beta, gamma } if beta / limit - gamma < BRIEF * steps => return None,
+        StepSize::Decaying { beta, gamma } if beta / limit - gamma < steps => {
+            let round = (beta / limit - gamma) / protocol.local_steps as f64;
+            format!(" until about round {}", short(round.ceil()))
+        }
+        StepSize::Decaying { .. } | StepSize::Constant(_) => String::new(),
+    };
+    let raw = matches!(&plan.spec.problem.base, spec::Base::Table(table) if !table.standardize);
+    let fix = if raw { ", or set standardize = true" } else { "" };
+    Some(format!(
+        "the step size, {} at the start, is above {}, the largest with which an average round \
+         shrinks errors near {}: they grow{until}; choose algorithm.step_size below it{fix}",
+        short(first),
+        short(limit),
+        if plan.stable_point.is_some() { "the stable point" } else { "the start" },
+    ))
 }

@@ -57,6 +57,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Write a recorded run as a file
     Export(ExportArgs),
+    /// Score the rows of a CSV file with the model of a recorded run
+    Score(ScoreArgs),
     /// Take in the runs of a bundle, or of another store
     Import(ImportArgs),
     /// Put recorded runs side by side: one table, one figure

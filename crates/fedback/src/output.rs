@@ -54,12 +54,13 @@ pub fn plural(count: u64, one: &str, many: &str) -> String {
 
 /// A vector, shortened in the middle.
 pub fn short_vector(values: &[f64]) -> String {
-    let shown: Vec<String> = match values.len() {
-        0..=12 => values.iter().map(|v| short(*v)).collect(),
-        n => {
-            let ends = values[..6].iter().map(|v| short(*v)).chain(["…".into()]);
-            ends.chain(values[n - 3..].iter().map(|v| short(*v))).collect()
-        }
-    };
-    format!("[{}]", shown.join(", "))
+    format!("[{}]", short_list(&values.iter().map(|value| short(*value)).collect::<Vec<_>>()))
+}
+
+/// A list, shortened in the middle where a vector is.
+pub fn short_list(all: &[String]) -> String {
+    match all.len() {
+        0..=12 => all.join(", "),
+        n => format!("{}, …, {}", all[..6].join(", "), all[n - 3..].join(", ")),
+    }
 }

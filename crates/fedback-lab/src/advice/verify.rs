@@ -75,6 +75,7 @@ pub(super) fn verify(
         accuracy: false,
         auc: false,
         client_risk: false,
+        group: None,
         sample: None,
     };
     let outcome = run_unrecorded(&plan, listener, stop)?;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Check;
 use crate::outcome::with_doubts;
+use crate::table_summary::with_table;
 use crate::words;
 
 impl Check {
@@ -109,7 +110,7 @@ impl Check {
                 })
             }),
         });
-        with_doubts(object, &self.doubts)
+        with_doubts(with_table(object, self.table.as_ref()), &self.doubts)
     }
 
     fn clients(&self) -> Vec<Value> {

@@ -13,6 +13,7 @@ use fedback_theory::stable;
 use toml::Value;
 
 use super::Fitted;
+use crate::csv_file::quoted;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::spec::Document;
@@ -88,29 +89,21 @@ fn list(numbers: &[f64]) -> String {
     format!("[{}]", numbers.collect::<Vec<_>>().join(", "))
 }
 
-/// A cell of a CSV file.
-fn cell(value: &str) -> String {
-    match value.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", value.replace('"', "\"\"")),
-        false => value.into(),
-    }
-}
-
 impl Fitted {
     /// The rows under the reference deployment.
     fn base(&self) -> String {
-        let mut out = cell(&self.input.client_column);
+        let mut out = quoted(&self.input.client_column);
         self.input.features.iter().for_each(|name| {
-            let _ = write!(out, ",{}", cell(name));
+            let _ = write!(out, ",{}", quoted(name));
         });
         self.input.label.iter().for_each(|name| {
-            let _ = write!(out, ",{}", cell(name));
+            let _ = write!(out, ",{}", quoted(name));
         });
         out.push('\n');
         for (client, name) in self.input.clients.iter().enumerate() {
             let labels = &self.input.labels[client][self.reference];
             for (at, row) in self.input.observations[client].rows(self.reference).enumerate() {
-                out += &cell(name);
+                out += &quoted(name);
                 row.iter().chain(labels.get(at)).for_each(|value| {
                     let _ = write!(out, ",{value}");
                 });
@@ -134,7 +127,7 @@ impl Fitted {
         let mut out = format!("resample,client,{}\n", columns.join(","));
         for resample in 0..RESAMPLES {
             for (client, name) in self.input.clients.iter().enumerate() {
-                let _ = write!(out, "{},{}", resample + 1, cell(name));
+                let _ = write!(out, "{},{}", resample + 1, quoted(name));
                 numbers[client][resample].iter().for_each(|value| {
                     let _ = write!(out, ",{value}");
                 });
@@ -174,26 +167,12 @@ impl Fitted {
             let names: Vec<String> = names.iter().map(|name| text(name)).collect();
             out += &format!("features = [{}]\n", names.join(", "));
         }
-        out += "sensitivity = [\n";
-        for (client, name) in self.clients.iter().zip(&input.clients) {
-            let (shape, numbers) = self.spec_numbers(client.estimate.values.as_slice());
-            let entry = match shape {
-                Shape::Scalar => Value::Float(numbers[0]).to_string(),
-                Shape::Vector => list(&numbers),
-                Shape::Matrix => {
-                    let size = numbers.len().isqrt();
-                    let rows: Vec<String> = numbers.chunks(size).map(list).collect();
-                    format!("[{}]", rows.join(", "))
-                }
-            };
-            let comment = name.replace(char::is_control, " ");
-            out += &format!("    {entry},  # {comment}\n");
-        }
         out += &format!(
-            "]\nreference = {}  # the base was recorded under this θ\n\
+            "reference = {}  # the base was recorded under this θ\n\
              resamples = \"resamples.csv\"  # what else the data allow\n",
             list(&input.theta(self.reference))
         );
+        out += &format!("\n[problem.response.sensitivity.by_name]\n{}", self.sensitivities());
         let loss = match (&input.label, input.binary()) {
             (None, _) => "kind = \"mean\"",
             (Some(_), true) => "kind = \"logistic\"",
@@ -206,6 +185,25 @@ impl Fitted {
             list(&input.theta(self.reference))
         );
         out
+    }
+
+    /// The estimates by the clients' names.
+    fn sensitivities(&self) -> String {
+        let entry =
+            |numbers: &[f64]| Value::Array(numbers.iter().copied().map(Value::Float).collect());
+        let mut table = toml::Table::new();
+        for (client, name) in self.clients.iter().zip(&self.input.clients) {
+            let (shape, numbers) = self.spec_numbers(client.estimate.values.as_slice());
+            let value = match shape {
+                Shape::Scalar => Value::Float(numbers[0]),
+                Shape::Vector => entry(&numbers),
+                Shape::Matrix => {
+                    Value::Array(numbers.chunks(numbers.len().isqrt()).map(entry).collect())
+                }
+            };
+            table.insert(name.clone(), value);
+        }
+        toml::to_string(&table).unwrap_or_else(|error| format!("# {error}"))
     }
 
     /// A step size under which the spec's own rounds shrink errors, where any does.

@@ -7,6 +7,7 @@ use fedback_fit::model::Deployments;
 use fedback_fit::observations::{Observations, Sample};
 use fedback_fit::selection::FEWEST;
 
+use crate::csv_file::{self, CsvFile, Row};
 use crate::error::Error;
 
 /// How the columns of the data are called.
@@ -84,29 +85,24 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
         .map_err(|error| Error::input(path.display(), format!("cannot be read: {error}")))
 }
 
-/// The names in the first line, which must differ.
-fn header(reader: &mut csv::Reader<&[u8]>) -> Result<Vec<String>, String> {
-    let header = reader.headers().map_err(|error| error.to_string())?;
-    let names: Vec<String> =
-        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_string()).collect();
-    for (at, name) in names.iter().enumerate() {
-        if name.is_empty() {
-            return Err(format!("line 1: column {} has no name", at + 1));
-        }
-        if names[..at].contains(name) {
-            return Err(format!("line 1: two columns are called \"{name}\""));
-        }
+/// A file whose columns all have names.
+fn open(bytes: &[u8]) -> Result<CsvFile<&[u8]>, String> {
+    let file = CsvFile::new(bytes)?.with_names()?;
+    match file.names.iter().position(String::is_empty) {
+        Some(at) => Err(format!("line 1: column {} has no name", at + 1)),
+        None => Ok(file),
     }
-    Ok(names)
 }
 
-fn number(cell: &str, line: u64, column: &str) -> Result<f64, String> {
-    let place = || format!("line {line}, column \"{column}\": found \"{cell}\"");
-    let value = cell.parse::<f64>().ok().filter(|value| value.is_finite());
-    let value = value.ok_or_else(|| format!("{}; allowed: finite numbers", place()))?;
+/// A number of a size that can be squared twice.
+fn number(row: &Row<'_>, column: usize, name: &str) -> Result<f64, String> {
+    let cell = &row[column];
+    let at = |why: String| format!("line {}, column \"{name}\": {why}", row.line);
+    let value = csv_file::number(cell, "finite numbers").map_err(at)?;
     if value.abs() > LARGEST {
+        let allowed = format!("allowed: −{LARGEST:e} to {LARGEST:e}");
         let fix = "use other units, or leave the row or the column out";
-        return Err(format!("{}; allowed: −{LARGEST:e} to {LARGEST:e}; {fix}", place()));
+        return Err(at(format!("found \"{cell}\"; {allowed}; {fix}")));
     }
     Ok(value)
 }
@@ -127,8 +123,8 @@ impl Deployed {
     }
 
     fn parse(bytes: &[u8], columns: &Columns) -> Result<Self, String> {
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-        let header = header(&mut reader)?;
+        let mut file = open(bytes)?;
+        let header = file.names.clone();
         let find = |name: &str| header.iter().position(|column| column == name);
         let name = find(&columns.deployment).or(find("deployment")).ok_or_else(|| {
             let found = header.join(", ");
@@ -148,17 +144,13 @@ impl Deployed {
             thetas: Vec::new(),
             intercepts: intercept.map(|_| Vec::new()),
         };
-        for record in reader.records() {
-            let record = record.map_err(|error| error.to_string())?;
-            let line = record.position().map_or(0, csv::Position::line);
-            let value = |at: usize| number(&record[at], line, &header[at]);
-            if deployed.names.iter().any(|known| *known == record[name]) {
-                return Err(format!(
-                    "line {line}: the deployment \"{}\" is there twice",
-                    &record[name]
-                ));
+        while let Some(row) = file.next_row()? {
+            let value = |at: usize| number(&row, at, &header[at]);
+            if deployed.names.iter().any(|known| *known == row[name]) {
+                let (line, name) = (row.line, &row[name]);
+                return Err(format!("line {line}: the deployment \"{name}\" is there twice"));
             }
-            deployed.names.push(record[name].to_string());
+            deployed.names.push(row[name].to_string());
             deployed
                 .thetas
                 .push(coordinates.iter().map(|&at| value(at)).collect::<Result<_, _>>()?);
@@ -195,8 +187,8 @@ impl Rows {
     }
 
     fn parse(bytes: &[u8], columns: &Columns, deployed: &Deployed) -> Result<Self, String> {
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-        let header = header(&mut reader)?;
+        let mut file = open(bytes)?;
+        let header = file.names.clone();
         let find = |name: &str| header.iter().position(|column| column == name);
         let need = |name: &str, option: &str| {
             find(name).ok_or_else(|| {
@@ -236,14 +228,13 @@ impl Rows {
             deployed.names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let mut cells = BTreeMap::<String, Vec<Cell>>::new();
         let mut people = BTreeMap::<(String, String), usize>::new();
-        let mut record = csv::StringRecord::new();
-        while reader.read_record(&mut record).map_err(|error| error.to_string())? {
-            let line = record.position().map_or(0, csv::Position::line);
-            let place = *known.get(&record[deployment]).ok_or_else(|| {
-                let (found, known) = (&record[deployment], deployed.names.join(", "));
+        while let Some(row) = file.next_row()? {
+            let line = row.line;
+            let place = *known.get(&row[deployment]).ok_or_else(|| {
+                let (found, known) = (&row[deployment], deployed.names.join(", "));
                 format!("line {line}: the deployment \"{found}\" has no θ; deployments: {known}")
             })?;
-            let client = &record[client];
+            let client = &row[client];
             if client.is_empty() {
                 return Err(format!("line {line}: the client is missing"));
             }
@@ -252,20 +243,20 @@ impl Rows {
             }
             let Some(cell) = cells.get_mut(client).map(|all| &mut all[place]) else { continue };
             for &at in &features {
-                cell.values.push(number(&record[at], line, &header[at])?);
+                cell.values.push(number(&row, at, &header[at])?);
             }
             if let Some(at) = label {
-                cell.labels.push(number(&record[at], line, &header[at])?);
+                cell.labels.push(number(&row, at, &header[at])?);
             }
             if let Some(at) = individual {
-                if record[at].is_empty() {
+                if row[at].is_empty() {
                     let column = &header[at];
                     return Err(format!(
                         "line {line}, column \"{column}\": the individual is missing"
                     ));
                 }
                 let next = people.len();
-                let key = (client.to_string(), record[at].to_string());
+                let key = (client.to_string(), row[at].to_string());
                 cell.individuals.push(*people.entry(key).or_insert(next));
             }
         }

@@ -47,14 +47,8 @@ impl Outcome {
 
     /// What a column of measurements is called.
     fn column_name(&self, column: Measurement) -> String {
-        match column {
-            Measurement::ClientRisk(client) => {
-                let names = self.client_names.as_ref();
-                let client = names.map_or(client.to_string(), |names| names[client].clone());
-                format!("client_risk {client}")
-            }
-            other => other.name().to_string(),
-        }
+        let groups = self.table.as_ref().map_or(&[][..], |table| &table.groups);
+        column.full_name(self.client_names.as_deref(), groups)
     }
 
     /// The exact values of every column, none where there are none.

@@ -74,7 +74,8 @@ pub(super) fn describe(
     check(algorithm)?;
     let Some(latency) = &algorithm.latency else { return Ok((None, Vec::new())) };
     let seed = Seed(spec.problem.seed.unwrap_or(spec.seed).0);
-    let drawn = draw::Shape { weights: &shape.weights, dim: 1, seed };
+    let drawn =
+        draw::Shape { weights: &shape.weights, dim: 1, names: shape.client_names.as_deref(), seed };
     let positive = |key: &str, values: &PerClient, purpose: Purpose| {
         let key = format!("latency.{key}");
         let values = drawn.vectors(values, purpose).map_err(|why| fail(&key, why))?;

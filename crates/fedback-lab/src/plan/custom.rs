@@ -32,8 +32,15 @@ pub(super) fn population(spec: &Spec, directory: &Path) -> Result<(Population, S
         spec::Base::Custom(base) => (None, shape(spec, base)?),
         spec::Base::Sites(base) => (None, sites::shape(spec, base)?),
         _ => {
-            let BuiltProblem { federation, data } = build(spec, directory)?;
-            let shape = Shape::of(&federation, data);
+            let BuiltProblem { federation, holdout, table, data } = build(spec, directory)?;
+            let why = "only losses that are built in are measured on such rows: leave it out";
+            if holdout.is_some() {
+                return Err(KeyError::new("problem.base.holdout", why));
+            }
+            if spec.measure.group.is_some() {
+                return Err(KeyError::new("measure.group", why));
+            }
+            let shape = Shape::of(&federation, table, data);
             (Some((federation.base().clone(), federation.response().clone())), shape)
         }
     };
@@ -63,11 +70,12 @@ fn shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
     let clients = count_clients(problem)?;
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
     Ok(Shape {
-        weights: build_weights(problem, clients, None, seed)?.into(),
+        weights: build_weights(problem, clients, None, None, seed)?.into(),
         dim: base.dim.0 as usize,
         client_names: None,
         coordinates: None,
         standardization: None,
+        table: None,
         data: Vec::new(),
     })
 }

@@ -2,22 +2,19 @@
 
 use std::path::Path;
 
-use fedback_core::base::{
-    self, Base, Gaussian, Preparation, RawTable, Standardization, Table, TableError,
-};
+use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::stream::Seed;
-use sha2::{Digest, Sha256};
 
 use super::response;
 use super::sizes::MOST_NUMBERS;
-use crate::credit;
+use super::table::{self, BuiltTable};
 use crate::draw;
 use crate::spec::{
-    self, KeyError, Missing, NamedWeights, Partition, PerClient, Problem, Source, Spec, Weights,
+    self, KeyError, NamedWeights, NonNegative, PerClient, Problem, Spec, Weights, in_order,
 };
-use crate::table_file;
+use crate::table_summary::TableSummary;
 
 /// More clients than this have no stream of their own.
 pub(super) const MOST_CLIENTS: u64 = u32::MAX as u64;
@@ -25,6 +22,10 @@ pub(super) const MOST_CLIENTS: u64 = u32::MAX as u64;
 /// A problem and what it was built from.
 pub(super) struct BuiltProblem {
     pub(super) federation: Federation,
+    /// The same clients with the rows that are held out, where there are any.
+    pub(super) holdout: Option<Federation>,
+    /// What the table was found to hold.
+    pub(super) table: Option<TableSummary>,
     /// A digest of the data file, where there is one.
     pub(super) data: Vec<u8>,
 }
@@ -39,21 +40,32 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
         let why = "the stable point of a problem that is built in is solved for: leave it out";
         return Err(KeyError::new("problem.stable_point", why));
     }
-    let (base, weights, data) = match &problem.base {
+    let built = match &problem.base {
         spec::Base::Gaussian(gaussian) => {
+            if let Some(column) = &spec.measure.group {
+                let why = format!("found \"{column}\"; normal data have no columns: leave it out");
+                return Err(KeyError::new("measure.group", why));
+            }
             let (base, weights) = build_gaussian(problem, gaussian, seed)?;
-            (base, weights, Vec::new())
+            BuiltTable { base, weights, held: None, summary: None, digest: Vec::new() }
         }
-        spec::Base::Table(table) => build_table(problem, table, loss, seed, directory)?,
+        spec::Base::Table(table) => table::build(spec, table, loss, seed, directory)?,
         spec::Base::Custom(_) | spec::Base::Sites(_) => {
             let why = "its rows come from elsewhere: it is not built in";
             return Err(KeyError::new("problem.base.kind", why));
         }
     };
-    let response = response::build(problem, &base, &weights, seed)?;
-    let federation = Federation::new(weights, base, response, loss)?;
+    let response = response::build(problem, &built.base, &built.weights, seed)?;
+    let holdout = match built.held {
+        Some((weights, held)) => {
+            let held = Federation::new(weights, held, response.clone(), loss)?;
+            Some(response::rebase(problem, held)?)
+        }
+        None => None,
+    };
+    let federation = Federation::new(built.weights, built.base, response, loss)?;
     let federation = response::rebase(problem, federation)?;
-    Ok(BuiltProblem { federation, data })
+    Ok(BuiltProblem { federation, holdout, table: built.summary, data: built.digest })
 }
 
 /// The loss, where it is built in.
@@ -77,9 +89,9 @@ fn build_gaussian(
             format!("{clients} clients × {} coordinates do not fit in memory", gaussian.dim.0);
         return Err(KeyError::new("problem.base.dim", why));
     }
-    let weights = build_weights(problem, clients, None, seed)?;
+    let weights = build_weights(problem, clients, None, None, seed)?;
     let dim = gaussian.dim.0 as usize;
-    let shape = draw::Shape { weights: &weights, dim, seed };
+    let shape = draw::Shape { weights: &weights, dim, names: None, seed };
     let mean = shape
         .means(&gaussian.mean)
         .map_err(|message| KeyError::new("problem.base.mean", message))?;
@@ -116,6 +128,7 @@ fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usi
 pub(super) fn build_weights(
     problem: &Problem,
     clients: usize,
+    names: Option<&[String]>,
     row_shares: Option<Vec<f64>>,
     seed: Seed,
 ) -> Result<Vec<f64>, KeyError> {
@@ -131,18 +144,10 @@ pub(super) fn build_weights(
                     .into(),
             ),
         },
-        Weights::List(list) => {
-            if list.len() != clients {
-                return fail(format!(
-                    "the list has {} entries; needed: one per client, {clients}",
-                    list.len()
-                ));
-            }
-            let sum: f64 = list.iter().map(|weight| weight.0).sum();
-            if (sum - 1.0).abs() > 1e-9 {
-                return fail(format!("the list sums to {sum}; needed: 1 (within 1e-9)"));
-            }
-            Ok(list.iter().map(|weight| weight.0 / sum).collect())
+        Weights::List(list) => listed_weights(list, clients).or_else(fail),
+        Weights::ByName { by_name } => {
+            let listed = in_order(by_name, None, names);
+            listed.and_then(|list| listed_weights(&list, clients)).or_else(fail)
         }
         Weights::Spread { variance } => {
             let n = clients as f64;
@@ -162,156 +167,15 @@ pub(super) fn build_weights(
     }
 }
 
-fn build_table(
-    problem: &Problem,
-    table: &spec::TableBase,
-    loss: Loss,
-    seed: Seed,
-    directory: &Path,
-) -> Result<(Base, Vec<f64>, Vec<u8>), KeyError> {
-    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
-    if loss == Loss::Mean && table.intercept {
-        let why = "the loss \"mean\" has no linear model for an intercept; leave it out";
-        return Err(fail("intercept", why.into()));
+/// Weights that are listed must sum to one.
+fn listed_weights(list: &[NonNegative], clients: usize) -> Result<Vec<f64>, String> {
+    if list.len() != clients {
+        let found = list.len();
+        return Err(format!("the list has {found} entries; needed: one per client, {clients}"));
     }
-    let labelled = table.label.is_some() || table.source.is_some();
-    if loss != Loss::Mean && !labelled && table.path.is_some() {
-        let why = "is missing; the losses squared and logistic predict a column";
-        return Err(fail("label", why.into()));
+    let sum: f64 = list.iter().map(|weight| weight.0).sum();
+    if (sum - 1.0).abs() > 1e-9 {
+        return Err(format!("the weights sum to {sum}; needed: 1 (within 1e-9)"));
     }
-    let partition = match (&table.partition, problem.clients) {
-        (Some(partition), _) => partition.clone(),
-        (None, Some(equal)) => Partition::Equal { equal },
-        (None, None) => {
-            return Err(fail(
-                "partition",
-                "is missing; allowed: { column = \"…\" }, { equal = … } or { dirichlet = …, \
-                 clients = … }"
-                    .into(),
-            ));
-        }
-    };
-    let client = match &partition {
-        Partition::Column { column } => Some(column.as_str()),
-        _ => None,
-    };
-    let binary = matches!(loss, Loss::Logistic { .. });
-    let Rows { raw, constants, digest } = read_rows(table, client, binary, directory)?;
-    let how = Preparation {
-        shuffle: table.shuffle,
-        standardize: table.standardize && constants.is_none(),
-        intercept: table.intercept,
-        partition: match partition {
-            Partition::Column { .. } => base::Partition::Column,
-            Partition::Equal { equal } => base::Partition::Equal(equal.0 as usize),
-            Partition::Dirichlet { dirichlet, clients } => base::Partition::Dirichlet {
-                concentration: dirichlet.0,
-                clients: clients.0 as usize,
-            },
-        },
-        by_class: binary,
-    };
-    let mut built = Table::new(raw, &how, seed).map_err(unusable)?;
-    built.standardization = built.standardization.or(constants);
-    let clients = built.clients();
-    if let Some(given) = problem.clients.filter(|given| given.0 != clients as u64) {
-        return Err(KeyError::new(
-            "problem.clients",
-            format!("found {}; the partition makes {clients}: leave it out or correct it", given.0),
-        ));
-    }
-    let weights = build_weights(problem, clients, Some(built.row_shares()), seed)?;
-    Ok((Base::Table(built), weights, digest))
-}
-
-/// What was read, before it is divided.
-struct Rows {
-    raw: RawTable,
-    /// Set where the rows are standardised already.
-    constants: Option<Standardization>,
-    /// Of the file's bytes.
-    digest: Vec<u8>,
-}
-
-fn read_rows(
-    table: &spec::TableBase,
-    client: Option<&str>,
-    binary: bool,
-    directory: &Path,
-) -> Result<Rows, KeyError> {
-    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
-    let wrong = |message: String| KeyError::new("problem.base", message);
-    let path = match (&table.path, table.source) {
-        (Some(path), None) => directory.join(path),
-        (None, Some(Source::Credit)) => return read_credit(table, client, binary),
-        (Some(_), Some(_)) => {
-            let why = "is given beside path; allowed: one of them";
-            return Err(fail("source", why.into()));
-        }
-        (None, None) => {
-            let why = "is missing; needed: path = \"….csv\", or source = \"credit\"";
-            return Err(fail("path", why.into()));
-        }
-    };
-    if path.is_dir() {
-        return Err(fail("path", format!("{} is a directory; needed: a CSV file", path.display())));
-    }
-    let file = std::fs::File::open(&path)
-        .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
-    let columns = table_file::Columns {
-        label: table.label.as_deref(),
-        client,
-        features: None,
-        ignore: &table.ignore,
-        drop_missing: table.missing == Missing::Drop,
-        binary,
-    };
-    let mut file = table_file::Digesting::new(file);
-    let raw = table_file::read(&path, &mut file, &columns).map_err(wrong)?;
-    Ok(Rows { raw, constants: None, digest: file.finish() })
-}
-
-fn read_credit(
-    table: &spec::TableBase,
-    client: Option<&str>,
-    binary: bool,
-) -> Result<Rows, KeyError> {
-    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
-    if let Some(label) = table.label.as_deref().filter(|label| *label != credit::LABEL) {
-        let known = format!("the source \"credit\" has \"{}\": leave label out", credit::LABEL);
-        return Err(fail("label", format!("found \"{label}\"; {known}")));
-    }
-    if !table.ignore.is_empty() {
-        let why = "the source \"credit\" knows its features: leave ignore out";
-        return Err(fail("ignore", why.into()));
-    }
-    let place = credit::place().map_err(|why| fail("source", why))?;
-    let bytes = credit::load(&place).map_err(|why| fail("source", why))?;
-    let raw = credit::read(&place, &bytes, client, binary)
-        .map_err(|message| KeyError::new("problem.base", message))?;
-    let (raw, constants) = credit::prepare(raw, table.standardize).map_err(unusable)?;
-    Ok(Rows { raw, constants, digest: Sha256::digest(&bytes).to_vec() })
-}
-
-pub(super) fn unusable(error: TableError) -> KeyError {
-    let fail = |key: &str, message: String| KeyError::new(format!("problem.base.{key}"), message);
-    match error {
-        TableError::ConstantColumn(column) => fail(
-            "standardize",
-            format!(
-                "column \"{column}\" is the same in every row; remove it or do not standardise"
-            ),
-        ),
-        TableError::TooLarge(column) => fail(
-            "standardize",
-            format!("the values of column \"{column}\" are too large to be squared; rescale it"),
-        ),
-        TableError::Misshapen { features, rows, values } => fail(
-            "path",
-            format!("{values} numbers for {rows} rows of {features} features; one each is needed"),
-        ),
-        TableError::TooFewRows { rows, clients } => {
-            fail("partition", format!("{rows} rows cannot be divided among {clients} clients"))
-        }
-    }
+    Ok(list.iter().map(|weight| weight.0 / sum).collect())
 }

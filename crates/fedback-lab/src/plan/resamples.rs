@@ -11,6 +11,7 @@ use fedback_core::response::Sensitivity;
 
 use super::response::Form;
 use super::{Plan, client_labels};
+use crate::csv_file::{CsvFile, number};
 use crate::error::Error;
 
 /// The federations of the resamples, one after the other: responses and bases differ, the rest is the
@@ -61,12 +62,11 @@ impl ExactSizeIterator for Resamples<'_> {}
 
 /// The sensitivities of every resample, in the order of their first lines.
 fn read(bytes: &[u8], clients: &[String], size: usize) -> Result<Vec<Sensitivity>, String> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
-    let header = reader.headers().map_err(|error| error.to_string())?.clone();
-    if header.get(0) != Some("resample") || header.get(1) != Some("client") {
+    let mut file = CsvFile::new(bytes)?;
+    if !file.names.iter().take(2).eq(["resample", "client"]) {
         return Err("line 1: the first columns are not resample and client".into());
     }
-    let numbers = header.len() - 2;
+    let numbers = file.names.len() - 2;
     let allowed = [1, size, size * size];
     if !allowed.contains(&numbers) {
         let allowed = match size {
@@ -77,18 +77,13 @@ fn read(bytes: &[u8], clients: &[String], size: usize) -> Result<Vec<Sensitivity
     }
     let mut order = BTreeMap::<String, usize>::new();
     let mut found: Vec<Vec<Option<Vec<f64>>>> = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|error| error.to_string())?;
-        let line = record.position().map_or(0, csv::Position::line);
-        let (name, client) = (record[0].to_string(), &record[1]);
+    while let Some(row) = file.next_row()? {
+        let (line, name, client) = (row.line, row[0].to_string(), &row[1]);
         let place = clients.iter().position(|name| name == client).ok_or_else(|| {
             format!("line {line}: no client \"{client}\"; clients: {}", clients.join(", "))
         })?;
-        let values = record.iter().skip(2).map(|cell| {
-            cell.parse::<f64>()
-                .ok()
-                .filter(|value| value.is_finite())
-                .ok_or_else(|| format!("line {line}: found \"{cell}\"; allowed: finite numbers"))
+        let values = row.cells().skip(2).map(|cell| {
+            number(cell, "finite numbers").map_err(|why| format!("line {line}: {why}"))
         });
         let values = values.collect::<Result<Vec<f64>, String>>()?;
         let at = *order.entry(name.clone()).or_insert(found.len());

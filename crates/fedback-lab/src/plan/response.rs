@@ -93,7 +93,11 @@ pub(super) fn build(
 ) -> Result<Shift, KeyError> {
     let form = Form::of(&problem.response, base)?;
     let Some(values) = problem.response.sensitivity() else { return Ok(Shift::None) };
-    let sensitivity = Shape { weights, dim: form.size(), seed }
+    let names = match base {
+        Base::Table(table) => table.client_names.as_deref(),
+        Base::Gaussian(_) => None,
+    };
+    let sensitivity = Shape { weights, dim: form.size(), names, seed }
         .sensitivities(values)
         .map_err(|message| fail("sensitivity", message))?;
     Ok(form.shift(&sensitivity))

@@ -44,7 +44,7 @@ impl Plan {
     ) -> Result<(SitePlan, Federation), Error> {
         let fail = |error: KeyError| Error::input(origin, error);
         let built = problem::build(&point.spec, directory).map_err(fail)?;
-        let shape = Shape::of(&built.federation, built.data);
+        let shape = Shape::of(&built.federation, built.table, built.data);
         Ok((SitePlan::new(&point, &shape, directory).map_err(fail)?, built.federation))
     }
 }

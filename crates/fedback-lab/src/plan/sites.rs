@@ -14,7 +14,8 @@ use fedback_core::loss::Loss;
 use fedback_core::stream::Seed;
 
 use super::custom::count_clients;
-use super::problem::{build_weights, loss, unusable};
+use super::problem::{build_weights, loss};
+use super::table::unusable;
 use super::{Shape, SitePlan, response};
 use crate::error::Error;
 use crate::spec::{self, KeyError, Missing, Point, SitesBase, Spec};
@@ -42,11 +43,12 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
     let shares = rows.iter().map(|rows| rows.0 as f64 / total).collect();
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
     Ok(Shape {
-        weights: build_weights(problem, clients, Some(shares), seed)?.into(),
+        weights: build_weights(problem, clients, None, Some(shares), seed)?.into(),
         dim: base.coordinates().len(),
         client_names: None,
         coordinates: Some(base.coordinates()),
         standardization,
+        table: None,
         data: Vec::new(),
     })
 }
@@ -59,6 +61,14 @@ fn check(spec: &Spec, base: &SitesBase) -> Result<(), KeyError> {
     }
     if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(fail("features", format!("\"{}\" is listed twice, or is the label", pair[0])));
+    }
+    if base.missing == Missing::Mean {
+        let why = "found \"mean\", which no site knows of all rows; allowed here: error, drop";
+        return Err(fail("missing", why));
+    }
+    if spec.measure.group.is_some() {
+        let why = "rows at sites are not measured by group: leave it out";
+        return Err(KeyError::new("measure.group", why));
     }
     match loss(&spec.problem.loss) {
         None => {
@@ -114,7 +124,10 @@ impl SiteTables {
             client: None,
             features: Some(&base.features),
             ignore: &[],
-            drop_missing: base.missing == Missing::Drop,
+            one_hot: &[],
+            group: None,
+            held: None,
+            missing: base.missing,
             binary: matches!(loss(&spec.problem.loss), Some(Loss::Logistic { .. })),
         };
         let mut held: Vec<(usize, RawTable)> = Vec::new();
@@ -127,7 +140,7 @@ impl SiteTables {
                 Error::input("data", format!("{} cannot be read: {error}", path.display()))
             })?;
             let table = table_file::read(path, file, &columns);
-            held.push((*client, table.map_err(|why| Error::input("data", why))?));
+            held.push((*client, table.map_err(|why| Error::input("data", why))?.raw));
         }
         held.sort_by_key(|(client, _)| *client);
         Ok(SiteTables { held })

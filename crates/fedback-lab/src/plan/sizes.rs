@@ -3,7 +3,9 @@
 use fedback_core::protocol::{Batch, Protocol};
 use fedback_core::state::Layout;
 
-use crate::spec::{KeyError, Measure, Spec};
+use super::Shape;
+use crate::measure::Measurement;
+use crate::spec::{KeyError, Spec};
 
 /// Steps and draws beyond this cannot be told apart as numbers.
 const MOST_STEPS: u64 = 1 << 53;
@@ -15,19 +17,15 @@ const EACH_REPETITION: f64 = 170.0;
 const MOST_MEANS: f64 = 2e7;
 
 /// Refuses sizes that would overflow a step counter, an index, memory or a disk.
-pub(super) fn check(
-    spec: &Spec,
-    protocol: &Protocol,
-    dim: usize,
-    clients: usize,
-) -> Result<(), KeyError> {
+pub(super) fn check(spec: &Spec, protocol: &Protocol, shape: &Shape) -> Result<(), KeyError> {
+    let (dim, clients) = (shape.dim, shape.weights.len());
     let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
         let why = format!("rounds · local_steps is above 2^53 = {MOST_STEPS}");
         return Err(KeyError::new("rounds", why));
     }
     check_memory(protocol, dim, clients, spec.repetitions.0)?;
-    check_records(spec, clients)?;
+    check_records(spec, shape)?;
     let batch = match protocol.batch {
         Batch::Sampled(size) => size as u64,
         Batch::All => 1,
@@ -78,9 +76,10 @@ pub(super) fn check_memory(
 }
 
 /// Refuses curves that nobody can look at and stores that no disk holds.
-fn check_records(spec: &Spec, clients: usize) -> Result<(), KeyError> {
+fn check_records(spec: &Spec, shape: &Shape) -> Result<(), KeyError> {
+    let columns = Measurement::asked(spec, true, shape.weights.len(), shape.table.as_ref()).len();
     let every = spec.measure.every.0;
-    let means = columns(&spec.measure, clients) * (spec.rounds.0 / every) as f64;
+    let means = columns.max(1) as f64 * (spec.rounds.0 / every) as f64;
     let numbers = means * spec.repetitions.0 as f64;
     let over = (means / MOST_MEANS).max(numbers / MOST_NUMBERS);
     if over <= 1.0 {
@@ -97,12 +96,4 @@ fn check_records(spec: &Spec, clients: usize) -> Result<(), KeyError> {
         (every as f64 * over).ceil()
     );
     Err(KeyError::new("measure.every", why))
-}
-
-/// Numbers that a repetition's record has at most.
-fn columns(measure: &Measure, clients: usize) -> f64 {
-    let Measure { every: _, distance, risk, consensus, accuracy, auc, client_risk, sample: _ } =
-        *measure;
-    let own = [distance, risk, consensus, accuracy, auc].into_iter().filter(|on| *on).count();
-    (own + if client_risk { clients } else { 0 }).max(1) as f64
 }

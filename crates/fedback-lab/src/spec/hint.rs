@@ -26,7 +26,17 @@ const SECTIONS: [(&str, &[&str]); 5] = [
     ("algorithm.", &RoundKeys::ALL),
     (
         "measure.",
-        &["every", "distance", "risk", "consensus", "accuracy", "auc", "client_risk", "sample"],
+        &[
+            "every",
+            "distance",
+            "risk",
+            "consensus",
+            "accuracy",
+            "auc",
+            "client_risk",
+            "group",
+            "sample",
+        ],
     ),
     ("problem.", &["weights", "base", "response", "loss"]),
     ("problem.response.", &["sensitivity"]),

@@ -1,16 +1,19 @@
 //! The `[problem]` section: who the clients are, their data, and how these react.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Value;
 
 use super::elsewhere::{CustomBase, SitesBase};
-use super::per_client::PerClient;
+use super::per_client::{PerClient, by_name};
 use super::response::Response;
+use super::rows::{Holdout, Partition};
 use super::value::{
-    Count, KeyError, NonNegative, Positive, Real, SeedNumber, carry, decode, decode_from_value,
-    number, show, take_kind,
+    Count, KeyError, NonNegative, Real, SeedNumber, carry, decode, decode_from_value, number, show,
+    take_kind,
 };
 
 /// `[problem]`: the federation.
@@ -59,9 +62,10 @@ impl Problem {
     }
 }
 
-/// `weights`: `"uniform"`, `"rows"`, a list, or `{ variance = v }`.
+/// `weights`: `"uniform"`, `"rows"`, a list, `{ by_name = … }` or `{ variance = v }`.
 ///
-/// A list is ≥ 0 and sums to 1 within 1e-9. `{ variance = v }` draws p_i ∝ e_i^a with exponentials
+/// A list is ≥ 0 and sums to 1 within 1e-9, and so are weights by name.
+/// `{ variance = v }` draws p_i ∝ e_i^a with exponentials
 /// e_i and the a ≥ 0 at which the variance over clients is v, below 1/N − 1/N².
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
@@ -70,6 +74,11 @@ pub enum Weights {
     Named(NamedWeights),
     /// One weight per client.
     List(Vec<NonNegative>),
+    /// The weight of every client.
+    ByName {
+        /// By the clients' names.
+        by_name: BTreeMap<String, NonNegative>,
+    },
     /// Drawn with a given variance over clients.
     Spread {
         /// (1/N) Σ (p_i − 1/N)².
@@ -92,7 +101,7 @@ impl TryFrom<Value> for Weights {
 
     fn try_from(value: Value) -> Result<Self, String> {
         const ALLOWED: &str = "allowed: \"uniform\", \"rows\", a list of numbers from 0 to 1 that \
-                               sum to 1, { variance = … }";
+                               sum to 1, { by_name = { … } }, { variance = … }";
         match &value {
             Value::String(name) if name == "uniform" => Ok(Weights::Named(NamedWeights::Uniform)),
             Value::String(name) if name == "rows" => Ok(Weights::Named(NamedWeights::Rows)),
@@ -106,6 +115,10 @@ impl TryFrom<Value> for Weights {
                 })
                 .collect::<Result<_, _>>()
                 .map(Weights::List),
+            Value::Table(table) if table.len() == 1 && table.contains_key("by_name") => {
+                let weight = |value: &Value| NonNegative::try_from(value.clone());
+                by_name(&table["by_name"], weight).map(|by_name| Weights::ByName { by_name })
+            }
             Value::Table(table) if table.len() == 1 && table.contains_key("variance") => {
                 let variance = NonNegative::try_from(table["variance"].clone())
                     .map_err(|message| format!("variance: {message}"))?;
@@ -183,8 +196,10 @@ fn unit() -> NonNegative {
 /// | shuffle | false | put the rows in a seeded random order first | – |
 /// | standardize | false | every feature to mean 0 and sd 1 over all rows | – |
 /// | intercept | false | a last coordinate of ones, never standardised, regularised or moved | – |
-/// | missing | "error" | rows with an empty, NA or NaN cell | "error", "drop" |
+/// | missing | "error" | empty, NA or NaN cells | "error", "drop", "mean" |
 /// | ignore | none | columns that are no features, such as row numbers | names of the table |
+/// | one_hot | none | text: a feature of 0 and 1 for every value but the first | names of the table |
+/// | holdout | none | rows that are measured on, and not learned from | see [`Holdout`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableBase {
@@ -209,12 +224,18 @@ pub struct TableBase {
     /// A last coordinate of ones.
     #[serde(default)]
     pub intercept: bool,
-    /// What to do with rows that miss a cell.
+    /// What to do about missing cells.
     #[serde(default)]
     pub missing: Missing,
     /// Columns that are no features.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
+    /// Columns of which every value but the first becomes a feature.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub one_hot: Vec<String>,
+    /// Rows that are measured on, and not learned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holdout: Option<Holdout>,
 }
 
 /// A table that is known by name, with its columns and its preparation.
@@ -225,7 +246,7 @@ pub enum Source {
     Credit,
 }
 
-/// What to do with rows that miss a cell.
+/// What to do about a missing cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
@@ -234,65 +255,9 @@ pub enum Missing {
     Error,
     /// Leave the row out.
     Drop,
+    /// Put the mean of the feature there; rows without a label or a client are left out.
+    Mean,
 }
-
-/// Who holds which rows: `{ column = "bank" }`, `{ equal = 10 }` or
-/// `{ dirichlet = 0.5, clients = 10 }`.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-pub enum Partition {
-    /// One client for every value of a column, sorted by code point.
-    Column {
-        /// The column.
-        column: String,
-    },
-    /// Contiguous parts of equal size.
-    Equal {
-        /// How many.
-        equal: Count,
-    },
-    /// Dirichlet shares within every class of the label.
-    Dirichlet {
-        /// All concentrations.
-        dirichlet: Positive,
-        /// How many clients.
-        clients: Count,
-    },
-}
-
-impl TryFrom<Value> for Partition {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let error = || {
-            format!(
-                "found {}; allowed: {{ column = \"…\" }}, {{ equal = … }} or {{ dirichlet = …, \
-                 clients = … }}",
-                show(&value)
-            )
-        };
-        let table = value.as_table().ok_or_else(error)?;
-        let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-        let count = |key: &str| {
-            Count::try_from(table[key].clone()).map_err(|message| format!("{key}: {message}"))
-        };
-        match keys[..] {
-            ["column"] => match &table["column"] {
-                Value::String(column) => Ok(Partition::Column { column: column.clone() }),
-                other => Err(format!("column: found {}; allowed: a column's name", show(other))),
-            },
-            ["equal"] => Ok(Partition::Equal { equal: count("equal")? }),
-            ["dirichlet", "clients"] | ["clients", "dirichlet"] => {
-                let dirichlet = Positive::try_from(table["dirichlet"].clone())
-                    .map_err(|message| format!("dirichlet: {message}"))?;
-                Ok(Partition::Dirichlet { dirichlet, clients: count("clients")? })
-            }
-            _ => Err(error()),
-        }
-    }
-}
-
-decode_from_value!(Partition);
 
 /// `[problem.loss]`: what a prediction costs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -61,6 +61,22 @@ pub enum ExportFormat {
 }
 
 #[derive(Args)]
+pub struct ScoreArgs {
+    /// The run
+    #[arg(value_name = "RUN")]
+    pub run: i64,
+    /// The rows, a CSV file with the columns that the model needs; others are kept
+    #[arg(value_name = "ROWS")]
+    pub rows: PathBuf,
+    /// The file to write (default: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The repetition whose model it is (default: the average of all)
+    #[arg(long, value_name = "N")]
+    pub repetition: Option<u64>,
+}
+
+#[derive(Args)]
 pub struct CompareArgs {
     /// The runs, as in 3 5-8
     #[arg(required = true, value_name = "RUN")]

@@ -22,7 +22,7 @@ const MOST_CURVES: usize = 6;
 
 pub fn run(context: &Context, args: CheckArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
-    context.repeat_doubts(&experiment.plans);
+    context.introduce(&experiment.plans);
     let mut checks: Vec<(&Plan, Check)> = Vec::new();
     for plan in &experiment.plans {
         let stages = Stages::new(&label(plan), context.quiet);

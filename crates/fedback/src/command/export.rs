@@ -51,20 +51,11 @@ fn svg(run: &RecordedRun, outcome: &Outcome) -> Result<String, Error> {
 
 /// The final models, and what is needed to score raw rows with their average.
 fn theta(run: &RecordedRun, outcome: &Outcome) -> Value {
-    let thetas: Vec<&Vec<f64>> = outcome.final_theta.iter().flatten().collect();
-    let finite: Vec<&Vec<f64>> = thetas
-        .iter()
-        .enumerate()
-        .filter(|(n, _)| !outcome.failed.iter().any(|(number, _)| *number == *n as u64))
-        .map(|(_, theta)| *theta)
-        .collect();
-    let average: Vec<f64> = (0..outcome.dim)
-        .map(|j| finite.iter().map(|theta| theta[j]).sum::<f64>() / finite.len() as f64)
-        .collect();
+    let average = run.average_model();
     let constants = run.facts.standardization();
-    let raw = constants.as_ref().map(|constants| {
+    let raw = constants.as_ref().zip(average.as_ref()).map(|(constants, average)| {
         let intercept = run.spec.problem.base.has_intercept();
-        let (coefficients, constant) = constants.to_raw_units(&average, intercept);
+        let (coefficients, constant) = constants.to_raw_units(average, intercept);
         json!({ "coefficients": coefficients, "constant": constant })
     });
     json!({

@@ -7,6 +7,7 @@ pub mod data;
 pub mod exact;
 pub mod export;
 pub mod fit;
+mod groups;
 pub mod import;
 pub mod new;
 pub mod note;
@@ -18,6 +19,7 @@ pub mod rm;
 pub mod run;
 pub mod runs;
 pub mod schema;
+pub mod score;
 pub mod show;
 pub mod solve;
 mod summary;
@@ -34,6 +36,7 @@ use fedback::lab::plan::{Outline, Plan};
 use fedback::lab::spec::{Document, KeyError};
 use fedback::lab::store::{RunId, Store};
 use fedback::lab::threads;
+use fedback::lab::warning::notes;
 
 use crate::args::SpecArgs;
 
@@ -85,8 +88,12 @@ impl Context {
         }
     }
 
-    /// Repeats what a spec doubts.
-    fn repeat_doubts(&self, plans: &[Plan]) {
+    /// Says what was read, and repeats what the spec doubts.
+    fn introduce(&self, plans: &[Plan]) {
+        let read = plans.first().map(|plan| notes(plan)).unwrap_or_default();
+        if !self.quiet {
+            read.iter().for_each(|note| crate::output::complain(note));
+        }
         let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
         doubts.iter().for_each(|doubt| self.warn(&format!("doubted in the spec: {doubt}")));
     }

@@ -39,7 +39,7 @@ pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
         let why = "exists already; choose another name, or replace it with --force";
         return Err(Error::input(taken.display(), why));
     }
-    context.repeat_doubts(&experiment.plans);
+    context.introduce(&experiment.plans);
     let bar = Share::new(&format!("{} · planning", label(plan)), context.quiet);
     let mut progress = Progress::new(&format!("{} · checking", label(plan)), context.quiet);
     let mut hear = |share: f64| bar.set(share);

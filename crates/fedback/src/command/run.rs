@@ -17,7 +17,7 @@ use crate::progress::{Progress, SweepClock};
 
 pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
-    context.repeat_doubts(&experiment.plans);
+    context.introduce(&experiment.plans);
     // Said before a store is made.
     experiment
         .plans

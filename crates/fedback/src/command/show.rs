@@ -52,6 +52,7 @@ fn text(run: &Shown, spec: &str) -> String {
     say("fedback", &format!("{} (stream {}, arithmetic {})", run.version, formats.0, formats.1));
     say("seed", &run.seed.to_string());
     say("directory", &run.directory);
+    say("table", &run.table.as_ref().map_or(String::new(), |table| table.sentence()));
     run.data.iter().for_each(|digest| say("data", &format!("sha256 {digest}")));
     say("plan", &run.plan);
     run.warnings.iter().for_each(|warning| say("warning", warning));

@@ -6,13 +6,14 @@ use fedback::lab::plan::Plan;
 use fedback::lab::solution::{Settling, Solution};
 use fedback::lab::words::{self, short};
 
-use super::label;
+use super::{Context, label};
 use crate::args::SpecArgs;
-use crate::output::{self, plural, short_vector};
+use crate::output::{self, plural, short_list, short_vector};
 use crate::page::Page;
 
-pub fn run(args: SpecArgs) -> Result<(), Error> {
+pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args)?;
+    context.introduce(&experiment.plans);
     let solutions: Vec<(&Plan, Solution)> =
         experiment.plans.iter().map(|plan| (plan, Solution::of(plan))).collect();
     if !args.json {
@@ -30,6 +31,9 @@ fn text(plan: &Plan, solution: &Solution) -> String {
     let clients = plural(plan.federation.clients() as u64, "client", "clients");
     let mut page = Page::new(&format!("{} · {clients}", label(plan)), COLUMN);
     let mut add = |name: &str, value: String| page.row(name, &value);
+    if let Some(names) = &solution.coordinates {
+        add("coordinates", short_list(names));
+    }
     let stable = solution.stable.points.first();
     match stable {
         Some(point) => add("stable point", short_vector(&point.theta)),

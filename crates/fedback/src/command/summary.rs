@@ -8,7 +8,7 @@ use fedback::lab::outcome::{Outcome, Statistic};
 use fedback::lab::store::RunId;
 use fedback::lab::words::{seconds, short};
 
-use super::label_of;
+use super::{groups, label_of};
 use crate::output::{plural, short_vector};
 use crate::screen;
 use crate::table::table;
@@ -50,7 +50,9 @@ fn heading(outcome: &Outcome) -> String {
 }
 
 fn columns(outcome: &Outcome) -> Vec<Measurement> {
-    let shown = |column: &Measurement| !matches!(column, Measurement::ClientRisk(_));
+    let shown = |column: &Measurement| {
+        !column.is_one_of_many() && !matches!(column, Measurement::Gap { .. })
+    };
     outcome.curve.columns.iter().copied().filter(shown).collect()
 }
 
@@ -91,7 +93,7 @@ fn single(outcome: &Outcome) -> String {
             row
         })
         .collect();
-    let mut text = heading(outcome) + &table(&head, &rows);
+    let mut text = heading(outcome) + &table(&head, &rows) + &groups::text(outcome);
     if let Some(stable) = &outcome.stable_point {
         text.push_str(&format!("  stable point {}\n", short_vector(stable)));
     }

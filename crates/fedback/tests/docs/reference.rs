@@ -112,6 +112,8 @@ fn every_field_of_json_is_documented() {
     let with = |first: &[&'static str], rest: &[&'static str]| [first, &short, rest].concat();
     let sweep = ["--set", "sweep={\"algorithm.local_steps\"=[1,2]}"];
     let client_risk = ["--set", "measure.client_risk=true"];
+    let parts = ["--set", "measure.group=bank", "--set", "problem.base.holdout=0.2"];
+    let parts = [&client_risk[..], &parts].concat();
     let first_arrivals = [
         "--set",
         "algorithm.scheme=first-arrivals",
@@ -125,6 +127,7 @@ fn every_field_of_json_is_documented() {
         String::from_utf8(failed.unwrap().stdout).unwrap(),
         fedback(folder, &with(&["run", "gaussian.toml"], &[])),
         fedback(folder, &with(&["run", "banks.toml"], &client_risk)),
+        fedback(folder, &with(&["run", "banks.toml"], &parts)),
         fedback(folder, &with(&["run", "gaussian.toml"], &sweep)),
         fedback(folder, &with(&["exact", "gaussian.toml"], &[])),
         fedback(folder, &with(&["solve", "gaussian.toml"], &[])),

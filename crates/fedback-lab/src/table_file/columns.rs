@@ -1,0 +1,89 @@
+//! Which column is what.
+
+use crate::spec::Missing;
+
+/// What to look for in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a> {
+    /// The column to predict.
+    pub label: Option<&'a str>,
+    /// The column that names clients.
+    pub client: Option<&'a str>,
+    /// The features, in this order; all other columns where none are said.
+    pub features: Option<&'a [String]>,
+    /// Columns that are no features.
+    pub ignore: &'a [String],
+    /// Features of which every value becomes a column.
+    pub one_hot: &'a [String],
+    /// The column whose values are groups; a feature all the same, unless it is ignored.
+    pub group: Option<&'a str>,
+    /// The rows that are held out.
+    pub held: Option<Held<'a>>,
+    /// What to do about missing cells.
+    pub missing: Missing,
+    /// Labels must be 0 or 1, and both must occur; where features are named, which is at a site, one
+    /// of them will do.
+    pub binary: bool,
+}
+
+/// Rows with a value in a column, which is no feature.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'a> {
+    /// The column.
+    pub column: &'a str,
+    /// Its value.
+    pub value: &'a str,
+}
+
+/// The columns by their places in the header.
+pub(super) struct Places {
+    pub(super) label: Option<usize>,
+    pub(super) client: Option<usize>,
+    pub(super) group: Option<usize>,
+    pub(super) held: Option<usize>,
+    pub(super) features: Vec<usize>,
+}
+
+impl Columns<'_> {
+    /// Finds every column, or says which is not there.
+    pub(super) fn find(&self, names: &[String]) -> Result<Places, String> {
+        let find = |column: &str, what: &str| {
+            names.iter().position(|name| name == column).ok_or_else(|| {
+                format!("no {what} column \"{column}\"; columns: {}", names.join(", "))
+            })
+        };
+        let perhaps =
+            |column: Option<&str>, what: &str| column.map(|column| find(column, what)).transpose();
+        let label = perhaps(self.label, "label")?;
+        let client = perhaps(self.client, "partition")?;
+        let group = perhaps(self.group, "group")?;
+        let held = perhaps(self.held.as_ref().map(|held| held.column), "holdout")?;
+        let special = [(label, "label"), (client, "partition"), (held, "holdout")];
+        for (at, (column, what)) in special.iter().enumerate() {
+            let other = special[..at].iter().find(|(other, _)| other.is_some() && other == column);
+            if let (Some((_, other)), Some(column)) = (other, column) {
+                return Err(format!("\"{}\" is both {other} and {what} column", names[*column]));
+            }
+        }
+        self.ignore.iter().try_for_each(|name| find(name, "ignored").map(|_| ()))?;
+        let is_feature = |column: &usize| {
+            !special.iter().any(|(other, _)| *other == Some(*column))
+                && !self.ignore.contains(&names[*column])
+        };
+        let features: Vec<usize> = match self.features {
+            None => (0..names.len()).filter(is_feature).collect(),
+            Some(wanted) => {
+                wanted.iter().map(|name| find(name, "feature")).collect::<Result<_, _>>()?
+            }
+        };
+        if features.is_empty() {
+            return Err(format!("no column is left as a feature; columns: {}", names.join(", ")));
+        }
+        for name in self.one_hot {
+            if !features.contains(&find(name, "one-hot")?) {
+                return Err(format!("the one-hot column \"{name}\" is no feature"));
+            }
+        }
+        Ok(Places { label, client, group, held, features })
+    }
+}

@@ -1,0 +1,34 @@
+//! `fedback score RUN ROWS`.
+
+use fedback::lab::error::Error;
+use fedback::lab::recorded::RecordedRun;
+use fedback::lab::scoring::Scorer;
+use fedback::lab::store::RunId;
+
+use super::Context;
+use crate::args::ScoreArgs;
+use crate::output::{self, plural};
+
+pub fn run(context: &Context, args: ScoreArgs) -> Result<(), Error> {
+    let store = context.existing_store()?;
+    let scorer = Scorer::of(&RecordedRun::read(&store, RunId(args.run))?, args.repetition)?;
+    let place = args.rows.display();
+    if args.rows.is_dir() {
+        return Err(Error::input(place, "is a directory; needed: a CSV file"));
+    }
+    let file = std::fs::File::open(&args.rows)
+        .map_err(|error| Error::input(&place, format!("cannot be read: {error}")))?;
+    let scored = scorer.score(file).map_err(|why| Error::input(&place, why))?;
+    if scored.without > 0 {
+        let rows = plural(scored.without, "row has", "rows have");
+        context.warn(&format!("{rows} no score: a cell is missing"));
+    }
+    match &args.out {
+        Some(path) => {
+            output::write_file(path, &scored.csv)?;
+            let rows = plural(scored.rows, "row", "rows");
+            output::print(&format!("wrote {rows} to {}\n", path.display()))
+        }
+        None => output::print(&scored.csv),
+    }
+}
