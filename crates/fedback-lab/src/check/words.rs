@@ -39,6 +39,10 @@ pub(super) fn why(why: &Why, nowhere: &str, small: bool) -> String {
             short(*size),
             factor(*by)
         ),
+        // A factor that is only known not to be below one.
+        Why::SquareGrows { size, by } if *by <= 1.0 => {
+            format!("at step size {} a round does not shrink the mean squared error", short(*size))
+        }
         Why::SquareGrows { size, by } => format!(
             "at step size {} each round multiplies the mean squared error by {}, which is above 1",
             short(*size),

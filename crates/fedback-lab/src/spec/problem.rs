@@ -64,9 +64,8 @@ impl Problem {
 
 /// `weights`: `"uniform"`, `"rows"`, a list, `{ by_name = … }` or `{ variance = v }`.
 ///
-/// A list is ≥ 0 and sums to 1 within 1e-9, and so are weights by name.
-/// `{ variance = v }` draws p_i ∝ e_i^a with exponentials
-/// e_i and the a ≥ 0 at which the variance over clients is v, below 1/N − 1/N².
+/// A list is ≥ 0 and sums to 1 within 1e-9, and so are weights by name. `{ variance = v }` draws
+/// p_i ∝ e_i^a with exponentials e_i and the a ≥ 0 at which the variance over clients is v, below 1/N − 1/N².
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Weights {

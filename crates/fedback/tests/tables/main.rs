@@ -278,6 +278,12 @@ fn steps_that_are_too_large_are_said_before_the_first_round() {
     assert!(long.contains("they grow until about round"), "{long}");
     let brief = said("rounds=10000");
     assert!(!brief.contains("they grow"), "{brief}");
+    // The example that `new` writes, not standardised: what it multiplies by is not said to be 1.
+    folder.good(&["new", "banks.toml", "--kind", "table"]);
+    let raw = ["check", "banks.toml", "--set", "problem.base.standardize=false"];
+    let checked = folder.good(&raw).0.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(checked.contains("a round does not shrink the mean squared error"), "{checked}");
+    assert!(!checked.contains("by 1, which is above 1"), "{checked}");
 }
 
 /// Observations under two deployments, with anything between cells and at the ends of lines.
