@@ -147,7 +147,9 @@ impl<'a> ExactCurve<'a> {
     /// The moments after the last closed round.
     pub fn moments(&self) -> Moments {
         let covariance = self.system.covariance_of(&self.spread);
-        let distance = self.system.square_of(&self.mean) + covariance.trace();
+        // Rounding may leave less than nothing.
+        let variance = covariance.trace().clamp(0.0, f64::INFINITY);
+        let distance = self.system.square_of(&self.mean) + variance;
         let mean = self.system.error_of(&self.mean).zip(&self.centre);
         let theta: Vec<f64> = mean.map(|(u, c)| u + c).collect();
         let spread = self.quadratic.cost_of_variance(|j, k| covariance[(j, k)]);

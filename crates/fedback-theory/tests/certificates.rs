@@ -226,3 +226,26 @@ fn distance_to_the_optimum() {
             && certify(&scalars(&[0.0]), &constant(0.1), &[0.0]).degeneracy.is_degenerate()
     );
 }
+
+/// Without noise squared errors fall to rounding, which may be below zero: that is no growth.
+#[test]
+fn nothing_left_is_not_too_much() {
+    let (weights, mean) = (vec![0.45, 0.55], vec![10.7, 0.01]);
+    let federation = Federation::new(
+        weights,
+        Base::Gaussian(Gaussian { dim: 1, mean, noise: 0.0 }),
+        location(&Sensitivity::Scalar(vec![0.42, -0.27]), 1, false),
+        Loss::Mean,
+    )
+    .unwrap();
+    for gamma in [200.0, 260.0, 314.0, 400.0] {
+        let protocol = Protocol {
+            scheme: Scheme::WithReplacement { cohort: 2 },
+            local: LocalRule::Scaffold,
+            step_size: StepSize::Decaying { beta: 1.13 * gamma, gamma },
+            ..constant(0.0)
+        };
+        let found = certify(&federation, &protocol, &[-2.1]).judgement.own_steps.answer;
+        assert_eq!(found.settles, Some(true), "{gamma}: {:?}", found.why);
+    }
+}

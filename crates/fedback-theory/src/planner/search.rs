@@ -60,7 +60,7 @@ const QUICK: Effort = Effort {
     spacing: 6.0,
 };
 /// Numbers that may be touched.
-const WORK: f64 = 5.5e9;
+const WORK: f64 = 9e9;
 /// By how much steps are shortened until they are stable, and how often.
 const SHORTENED: f64 = 0.75;
 const MOST_SHORTENED: usize = 48;
@@ -143,10 +143,10 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
         search.variant_of(scheme);
     }
     // What one part leaves undone for want of time, another may still find.
-    search.allow(0.5);
+    search.allow(0.6);
     search.own_setting(clients);
     search.over_local_steps(&mut |share| progress(0.4 * share));
-    search.allow(0.8);
+    search.allow(0.85);
     search.sweep(&mut |share| progress(0.4 + 0.4 * share));
     search.allow(1.0);
     search.between_cohorts(clients);

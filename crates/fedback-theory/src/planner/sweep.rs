@@ -118,7 +118,7 @@ struct Grid {
 impl Grid {
     fn new(search: &Search<'_>, local_steps: usize, rounds: u64) -> Self {
         let &Effort { few, spacing, .. } = search.effort;
-        let columns = 8 + 2 * few;
+        let columns = 3 * few;
         let steps = (local_steps as u64 * rounds) as f64;
         let top = libm::log(search.largest_step());
         let depth = libm::log((0.1 / steps).min(0.02));
