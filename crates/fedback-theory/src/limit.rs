@@ -183,11 +183,3 @@ impl RoundMap {
         None
     }
 }
-
-/// Σ p_i trace S_i of single observations at `theta`.
-pub(crate) fn observation_noise(federation: &Federation, theta: &[f64]) -> f64 {
-    let noise = |i: usize| {
-        federation.weights()[i] * federation.population(i).gradient_covariance(theta).trace()
-    };
-    federation.counting().map(noise).sum()
-}

@@ -165,12 +165,13 @@ impl System {
         self.places().map(move |(part, own, square)| (part, (&all.0[own], &all.1[square])))
     }
 
-    /// A state in which only the model's error is not zero.
+    /// The state before the first round, where only the model has an error.
     pub(crate) fn state_of(&self, error: &[f64]) -> Vec<f64> {
         let (mut state, mut done) = (Vec::new(), 0);
         for part in &self.parts {
             state.extend_from_slice(&error[done..done + part.dim()]);
-            state.resize(state.len() + part.width() - part.dim(), 0.0);
+            state.resize(state.len() + part.kept_from() - part.dim(), 0.0);
+            state.extend_from_slice(part.kept_first());
             done += part.dim();
         }
         state

@@ -120,9 +120,6 @@ pub(super) fn clients(
     let (chosen, all) = influential(federation, protocol, stable);
     for client in chosen {
         let rest = 1.0 - federation.weights()[client];
-        if rest <= 1e-12 {
-            continue;
-        }
         let mut weights: Vec<f64> = federation.weights().iter().map(|p| p / rest).collect();
         weights[client] = 0.0;
         let Ok(others) = federation.with_weights(weights) else { continue };

@@ -14,7 +14,7 @@ use super::elsewhere;
 use super::why::{Answer, Why};
 use crate::cohort::{self, Arrived};
 use crate::exact::{ExactCurve, NoMoments};
-use crate::limit::{self, LARGE_BUDGET, NoMap, RoundMap};
+use crate::limit::{LARGE_BUDGET, NoMap, RoundMap};
 use crate::round;
 use crate::stable::{StablePoint, StableReport, distance, norm};
 
@@ -30,8 +30,6 @@ const NEAR: f64 = 0.25;
 const LARGEST_FLOOR: f64 = 0.4;
 /// Exact rounds that are looked at in any case.
 const LEAST_ROUNDS: u64 = 20;
-/// Exact rounds that are looked at where steps hardly change.
-const FROZEN_ROUNDS: f64 = 10_000.0;
 /// A radius closer to one than this is one.
 const ROUNDING: f64 = 1e-10;
 
@@ -104,7 +102,11 @@ impl<'a> Case<'a> {
     /// √(|start − θ^PS|² + |θ^PS|² + the variance of one observation's gradient).
     pub(super) fn scale(&self, point: &StablePoint) -> f64 {
         let (apart, size) = (distance(self.start, &point.theta), norm(&point.theta));
-        let noise = limit::observation_noise(self.federation, &point.theta);
+        let noise = |i: usize| {
+            let covariance = self.federation.population(i).gradient_covariance(&point.theta);
+            self.federation.weights()[i] * covariance.trace()
+        };
+        let noise: f64 = self.federation.counting().map(noise).sum();
         (apart * apart + size * size + noise).sqrt()
     }
 
@@ -234,14 +236,11 @@ fn decaying(
     };
     let mut shrinks =
         |size: f64| map.mean_square_radius(size).is_some_and(|radius| radius < 1.0 - ROUNDING);
-    let Some(most) = case.rounds_within_effort(curve.work_of_round(), 4.0) else {
+    let Some(affordable) = case.rounds_within_effort(curve.work_of_round(), 4.0) else {
         return say(None, Why::TooMuchWork);
     };
-    // Steps that stay what they are for as long as counts show soon whether they get anywhere.
-    let frozen = gamma / protocol.local_steps as f64 > MOST_ROUNDS;
-    let affordable = if frozen { most.min(FROZEN_ROUNDS) } else { most } as u64;
     // A bound takes a dozen rounds' work.
-    let bounded = affordable > 40;
+    let bounded = affordable > 40.0;
     let e = protocol.local_steps as f64;
     let mut peak: f64 = distance(case.start, &point.theta);
     let mut now = peak;
@@ -255,7 +254,7 @@ fn decaying(
             next_question = (round + 1).max((round as f64 * 1.1) as u64);
         }
         let done = calm && peaked && settled.is_some() && round >= LEAST_ROUNDS;
-        if done || round >= affordable || !now.is_finite() {
+        if done || round as f64 >= affordable || !now.is_finite() {
             break;
         }
         curve.advance();

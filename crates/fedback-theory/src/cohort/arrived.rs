@@ -18,20 +18,7 @@ impl WeightsThatCount {
     /// SCAFFOLD rests where every client's corrected gradient does, whoever comes more often: the
     /// weights are those of c = Σ p_i c_i.
     pub fn of(protocol: &Protocol) -> Result<Self, Unsupported> {
-        // No `..`: whoever adds a part must say what it does to the place of rest. Those that are
-        // not named do nothing to it where steps are small.
-        let Protocol {
-            local,
-            server,
-            scheme: _,
-            local_steps: _,
-            batch: _,
-            step_size: _,
-            deploy: _,
-            aggregate: _,
-            scale_objectives: _,
-        } = *protocol;
-        match (server, local) {
+        match (protocol.server, protocol.local) {
             (ServerRule::Adam { .. }, _) => Err(Unsupported::new(
                 "algorithm.server",
                 "Adam's steps are not linear in the combined work: where it settles depends on the \

@@ -49,9 +49,9 @@ impl Paths {
         self.system.worked() + self.walked
     }
 
-    /// Whether so many local steps can be worked out one by one.
-    pub(super) fn are_few(&self, steps: f64, most: f64) -> bool {
-        steps * self.system.parts.iter().map(|part| part.work().step).sum::<f64>() <= most
+    /// Numbers that a local step of all clients touches.
+    pub(super) fn work_of_step(&self) -> f64 {
+        self.system.parts.iter().map(|part| part.work().step).sum()
     }
 
     /// The state that a path begins with.
@@ -67,9 +67,14 @@ impl Paths {
         self.done = None;
         let bent = self.bent.as_mut().filter(|(rows, _)| !rows.is_straight(mean));
         let Some((rows, walk)) = bent else { return self.system.mean(mean, after) };
-        self.walked += sizes.len() as f64 * rows.work_of_step();
+        let part = &self.system.parts[0];
+        // Vectors, where its own steps are matrices.
+        self.walked += 0.2 * sizes.len() as f64 * part.work().step;
         let works = walk.works(mean, sizes, |client, local, deployed, gradient| {
             rows.gradient(client, local, deployed, gradient);
+            // What clients keep is measured from their own gradients.
+            let own = part.kept_first().iter().skip(client * part.dim());
+            gradient.iter_mut().zip(own).for_each(|(gradient, first)| *gradient += first);
         });
         after.copy_from_slice(mean);
         walk.close(after, &works, sizes.iter().sum());

@@ -57,12 +57,6 @@ impl Rows {
         self.last.fill(None);
     }
 
-    /// Numbers that a local step of all clients touches, roughly.
-    pub(super) fn work_of_step(&self) -> f64 {
-        let dim = self.point.len() as f64;
-        self.last.len() as f64 * (200.0 + 2.0 * dim * dim)
-    }
-
     /// Whether the linearisations will do for a state that begins with this error.
     pub(super) fn is_straight(&self, state: &[f64]) -> bool {
         let square: f64 = state[..self.point.len()].iter().map(|x| x * x).sum();

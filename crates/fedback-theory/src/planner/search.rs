@@ -308,7 +308,8 @@ impl Search<'_> {
     ) -> Option<Reach> {
         let Variant { scheme, group, .. } = self.variants[cell.variant];
         let steps = cell.reach.rounds as f64 * cell.local_steps as f64;
-        let change = if self.groups[group].are_few(steps, most) { 0.0 } else { PRECISE };
+        let work = steps * self.groups[group].work_of_step();
+        let change = if work <= most { 0.0 } else { PRECISE };
         let aim = Aim::promised(self.question.target, change);
         let local_steps = cell.local_steps;
         let protocol = Protocol { local_steps, step_size, ..self.task.under(scheme) };

@@ -5,6 +5,8 @@
 //!
 //! δ_k = F_k (c_k − c − g_k − (H_k + J_k) x) + noise
 //!
+//! With c_i measured from g_i − g, g = Σ w_i g_i, nothing changes but that g stands for g_k: at a stable point it is
+//! zero, and everything that is kept comes to rest at zero.
 //! is affine in y, and so is what it does to y if it counts once: R δ_k for the server, with R = rate on x
 //! and 1 on v, and −c − δ_k/Ση for what it keeps itself. Where models rather than updates are averaged and
 //! the coefficients of a cohort do not sum to one, the server gets δ_k + θ of each, less θ.

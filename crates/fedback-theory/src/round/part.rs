@@ -18,6 +18,8 @@ pub(crate) trait Part: Second {
     fn dim(&self) -> usize;
     /// Where what clients keep begins.
     fn kept_from(&self) -> usize;
+    /// What it is before the first round.
+    fn kept_first(&self) -> &[f64];
     /// What its rounds touch.
     fn work(&self) -> &Work;
     /// Works out a round with these step sizes, and what chance adds if that is asked for.
@@ -93,6 +95,7 @@ impl Work {
 pub(super) struct Rounds<T, J: Block> {
     pub(super) clients: Vec<Client<T>>,
     pub(super) frame: Frame,
+    first: Vec<f64>,
     pub(super) cohorts: Arc<Cohorts>,
     pub(super) sizes: Vec<f64>,
     works: Vec<Affine<J>>,
@@ -104,12 +107,21 @@ pub(super) struct Rounds<T, J: Block> {
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
-    pub(super) fn new(clients: Vec<Client<T>>, frame: Frame, cohorts: &Arc<Cohorts>) -> Self {
-        let expected = J::stay(&frame);
+    pub(super) fn new(mut clients: Vec<Client<T>>, frame: Frame, cohorts: &Arc<Cohorts>) -> Self {
+        let (expected, mut first) = (J::stay(&frame), Vec::new());
+        if let Some(weights) = &frame.kept {
+            let mut mean = clients[0].pull.emptied();
+            clients.iter().zip(weights).for_each(|(client, own)| mean.add(*own, &client.pull));
+            for client in &mut clients {
+                first.extend_from_slice(client.pull.clone().plus(-1.0, &mean).slice());
+                client.pull = mean.clone();
+            }
+        }
         let work = Work::of(clients.len(), &frame, cohorts);
         Rounds {
             clients,
             frame,
+            first,
             cohorts: Arc::clone(cohorts),
             sizes: Vec::new(),
             works: Vec::new(),
@@ -220,6 +232,10 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
 
     fn kept_from(&self) -> usize {
         self.frame.place_of(0)
+    }
+
+    fn kept_first(&self) -> &[f64] {
+        &self.first
     }
 
     fn work(&self) -> &Work {

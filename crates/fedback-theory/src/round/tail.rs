@@ -4,7 +4,8 @@
 //! gives e ← f e + 2 b √e + c for e = E|y|²_P. That map is increasing, so e never exceeds the larger of where
 //! it is and of the map's fixed point. P is such that |y|²_P falls by |x|² + |v|² + |s c|² in every round like the
 //! present one, whose steps sum to s: what clients keep is a gradient, and counts by what a round makes of it.
-//! Rounds of smaller steps are tried against the same P with c in their own units, which only lessens it.
+//! Rounds of smaller steps are tried against the same P with c less the gradient in their own units: as that
+//! is apart from the model in P, it only lessens it.
 
 use std::ops::Range;
 
@@ -27,18 +28,27 @@ const POWERS: f64 = 4.0;
 const MOST_ITERATIONS: usize = 100;
 const LATE: f64 = 0.02;
 
-/// A norm of one part's state.
-pub(crate) struct Norm {
+/// A norm of one part's state: |z|² by a weight, z = S y.
+struct Norm {
+    coordinates: DMatrix<f64>,
     weight: DMatrix<f64>,
     /// |x|² ≤ `model` |y|²_P.
     model: f64,
+}
+
+impl Norm {
+    fn new(coordinates: &DMatrix<f64>, weight: DMatrix<f64>, dim: usize) -> Option<Self> {
+        let inverse = coordinates.transpose().around(&weight).try_inverse()?;
+        let model = inverse.view((0, 0), (dim, dim)).symmetric_eigenvalues().max();
+        Some(Norm { coordinates: coordinates.clone(), weight, model })
+    }
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
     /// A bound on E|x|² now and after every later round, whose steps are those of the prepared round
     /// and so many times smaller ones.
     pub(super) fn bounded(&mut self, chance: Chance, now: Moments<'_>, times: i32) -> Option<f64> {
-        let (sizes, norms) = (self.sizes.clone(), self.norms(chance));
+        let (sizes, norms) = (self.sizes.clone(), self.norms(chance, times > 0));
         let weighed = |norm: &Norm| Some(self.weigh(norm, now));
         let mut levels: Vec<Option<f64>> = norms.iter().map(weighed).collect();
         for time in 0..=times {
@@ -54,22 +64,12 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         known.min_by(f64::total_cmp)
     }
 
-    /// Norms in which the prepared round may contract.
-    fn norms(&self, chance: Chance) -> Vec<Norm> {
-        let dim = self.frame.dim;
-        let norm = |weight: DMatrix<f64>| {
-            let inverse = weight.clone().try_inverse()?;
-            let model = inverse.view((0, 0), (dim, dim)).symmetric_eigenvalues().max();
-            Some(Norm { weight, model })
-        };
-        self.weights(chance).unwrap_or_default().into_iter().filter_map(norm).collect()
-    }
-
     /// The fixed point of what the prepared round, whose steps are `smaller`, does to |y|²_P; none
     /// where it does not contract.
     fn level(&self, chance: Chance, norm: &Norm, smaller: f64) -> Option<f64> {
         self.work.touch(10.0 * self.work.of_move(None));
-        let weight = self.units(smaller).around(&norm.weight);
+        let z = self.units(smaller) * &norm.coordinates;
+        let weight = z.transpose().around(&norm.weight);
         let (square, cross, constant) = self.pulled_back(chance, &weight);
         let half = weight.cholesky()?.l();
         let left = -spectrum::relative(&square, &half)?.max();
@@ -85,8 +85,8 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     fn weigh(&self, norm: &Norm, (mean, spread): Moments<'_>) -> f64 {
         let width = self.frame.width();
         let mean = DMatrix::from_column_slice(width, 1, mean);
-        let spread = DMatrix::from_column_slice(width, width, spread);
-        (mean.transpose() * &norm.weight * &mean)[0] + (&norm.weight * spread).trace()
+        let second = DMatrix::from_column_slice(width, width, spread) + &mean * mean.transpose();
+        (norm.coordinates.around(&second) * &norm.weight).trace()
     }
 
     /// What clients keep times a number, all else as it is.
@@ -98,24 +98,25 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// Norms in which what is slow and what is fast do not mix: rounds of small steps move the model slowly and
     /// forget velocities and stale controls at once. Each kind has P = T*(P) + W of its own; between them more
-    /// and more weight of what is fast is tried.
-    fn weights(&self, chance: Chance) -> Option<Vec<DMatrix<f64>>> {
+    /// and more weight of what is fast is tried. Where nothing changes its units, also P of the whole state.
+    fn norms(&self, chance: Chance, smaller: bool) -> Vec<Norm> {
         let (dim, width) = (self.frame.dim, self.frame.width());
-        if width == 1 {
-            return Some(vec![DMatrix::identity(1, 1)]);
-        }
         let identity = DMatrix::identity(width, width);
-        let whole = self.accumulated(chance, &identity, 0..width)?;
-        let Some(apart) = self.apart() else { return Some(vec![whole]) };
-        let slow = self.accumulated(chance, &apart, 0..dim)?;
-        let fast = self.accumulated(chance, &apart, dim..width)?;
-        let total: f64 = self.sizes.iter().sum();
-        let ratio = (1.0 / (total * self.steepest())).max(LEAST_RATIO);
-        let weight = |power: i32| {
-            let share = libm::pow(ratio, power as f64 / POWERS);
-            apart.transpose().around(&(&slow + &fast * share))
-        };
-        Some((0..=3 * POWERS as i32).map(weight).chain([whole]).collect())
+        let whole = || self.accumulated(chance, &identity, 0..width);
+        let whole = (!smaller || self.frame.kept.is_none()).then(whole).flatten();
+        let whole = whole.and_then(|weight| Norm::new(&identity, weight, dim));
+        let mut norms: Vec<Norm> = whole.into_iter().collect();
+        let Some(apart) = self.apart() else { return norms };
+        let kinds = [0..dim, dim..width].map(|kind| self.accumulated(chance, &apart, kind));
+        if let [Some(slow), Some(fast)] = kinds {
+            let total: f64 = self.sizes.iter().sum();
+            let ratio = (1.0 / (total * self.steepest())).max(LEAST_RATIO);
+            norms.extend((0..=3 * POWERS as i32).filter_map(|power| {
+                let share = libm::pow(ratio, power as f64 / POWERS);
+                Norm::new(&apart, &slow + &fast * share, dim)
+            }));
+        }
+        norms
     }
 
     /// The state in coordinates that are slow, the first of them, or fast: x + rate β/(1 − β) v, which
@@ -143,6 +144,9 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         coordinates: &DMatrix<f64>,
         kind: Range<usize>,
     ) -> Option<DMatrix<f64>> {
+        if coordinates.nrows() == 1 {
+            return Some(coordinates.clone());
+        }
         let inverse = coordinates.clone().try_inverse()?;
         let only = |all: DMatrix<f64>| {
             let own = |j: usize, k: usize| kind.contains(&j) && kind.contains(&k);
