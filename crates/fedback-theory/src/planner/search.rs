@@ -144,13 +144,14 @@ pub fn search(task: &Task<'_>, question: &Question, progress: &mut dyn FnMut(f64
     }
     // What one part leaves undone for want of time, another may still find.
     search.allow(0.6);
-    search.own_setting(clients);
     search.over_local_steps(&mut |share| progress(0.4 * share));
     search.allow(0.85);
     search.sweep(&mut |share| progress(0.4 + 0.4 * share));
     search.allow(1.0);
     search.between_cohorts(clients);
     search.between_local_steps();
+    // Last: what has been looked at is not explored.
+    search.own_setting(clients);
     progress(0.9);
     search.polish();
     let best = search.best.map(|cell| search.in_few_digits(&cell));
