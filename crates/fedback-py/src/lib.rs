@@ -51,5 +51,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(paper::schema, module)?)?;
     module.add_function(wrap_pyfunction!(store::runs, module)?)?;
     module.add_function(wrap_pyfunction!(store::load, module)?)?;
+    module.add_function(wrap_pyfunction!(store::show, module)?)?;
+    module.add_function(wrap_pyfunction!(store::differing, module)?)?;
+    module.add_function(wrap_pyfunction!(store::note, module)?)?;
+    module.add_function(wrap_pyfunction!(store::rm, module)?)?;
+    module.add_function(wrap_pyfunction!(store::write_bundle, module)?)?;
+    module.add_function(wrap_pyfunction!(store::import_bundle, module)?)?;
     Ok(())
 }

@@ -28,6 +28,12 @@ impl Outcome {
         self.inner.to_json().to_string()
     }
 
+    /// The command's CSV: a line for every record.
+    #[getter]
+    fn csv(&self) -> String {
+        self.inner.to_csv()
+    }
+
     /// What a sweep set to get here, as JSON text.
     #[getter]
     fn set(&self) -> String {
@@ -54,12 +60,19 @@ impl Outcome {
         }
     }
 
-    /// The measurements, by name; client risks are numbered.
+    /// The measurements, by name: those of clients with a number, those of groups with a name.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        let name = |column: &Measurement| match column {
-            Measurement::ClientRisk(client) => format!("client_risk[{client}]"),
-            other => other.name().to_string(),
+        let groups = self.inner.table.as_ref().map_or(&[][..], |table| &table.groups);
+        let name = |column: &Measurement| match *column {
+            Measurement::ClientRisk(client) | Measurement::HoldoutClientRisk(client) => {
+                format!("{}[{client}]", column.name())
+            }
+            Measurement::Group { group, .. } => match groups.get(group) {
+                Some(name) => format!("{}[{name}]", column.name()),
+                None => format!("{}[{group}]", column.name()),
+            },
+            _ => column.name().to_string(),
         };
         self.inner.curve.columns.iter().map(name).collect()
     }

@@ -26,16 +26,25 @@ use crate::supervise::{supervise, with_threads};
 
 /// Runs every point of a spec.
 #[pyfunction]
-#[pyo3(signature = (document, *, store, threads, progress, draw, loss))]
+#[pyo3(signature = (document, *, store, tags, note, threads, progress, draw, loss))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 pub fn run(
     py: Python<'_>,
     document: &Document,
     store: Option<PathBuf>,
+    tags: Vec<String>,
+    note: String,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
     draw: Option<Py<PyAny>>,
     loss: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Outcome>> {
+    let tags = crate::store::words(tags).map_err(raise)?;
+    let labelled = !(tags.is_empty() && note.is_empty());
+    if labelled && store.is_none() {
+        let why = "belong to a recorded run; say where it is recorded: store=\"fedback.db\"";
+        return Err(misfit("tags, note", why));
+    }
     let (plans, _) = py.detach(|| document.plans()).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     plans.iter().try_for_each(|plan| functions.check(plan))?;
@@ -45,7 +54,13 @@ pub fn run(
     let mut jobs = Vec::new();
     for plan in plans {
         let warnings = plan.whole().map(warnings).unwrap_or_default();
-        let begin = |store| experiment::begin(store, &plan, warnings);
+        let begin = |store: &Store| {
+            let id = experiment::begin(store, &plan, warnings)?;
+            if labelled {
+                store.annotate(id, &tags, &note)?;
+            }
+            Ok(id)
+        };
         let id = recording.as_ref().map(begin).transpose();
         jobs.push(Job { plan, id: id.map_err(raise)?, resume: None });
     }

@@ -1,11 +1,14 @@
-//! What a store holds.
+//! What a store holds, and what people do with it.
 
 use std::path::{Path, PathBuf};
 
+use fedback_lab::bundle;
 use fedback_lab::error::Error;
 use fedback_lab::recorded::RecordedRun;
-use fedback_lab::store::{RunId, Store};
+use fedback_lab::show::{Shown, differing as differences};
+use fedback_lab::store::{RunId, RunSummary, Store};
 use pyo3::prelude::*;
+use serde_json::{Value, json};
 
 use crate::error::raise;
 use crate::outcome::Outcome;
@@ -16,28 +19,116 @@ pub fn existing(path: &Path) -> Result<Store, Error> {
     Store::open_existing(path)?.ok_or_else(missing)
 }
 
-/// (id, name, state, round, rounds, repetitions, started, seconds, set), newest first.
-type Summary = (i64, String, String, u64, u64, u64, String, f64, String);
-
-/// The runs of a store; none where there is no store.
+/// The runs of a store, newest first, as JSON text; none where there is no store.
 #[pyfunction]
-pub fn runs(path: PathBuf) -> PyResult<Vec<Summary>> {
+pub fn runs(path: PathBuf) -> PyResult<String> {
     let store = Store::open_existing(&path).map_err(Error::from).map_err(raise)?;
     let runs = store.map_or(Ok(Vec::new()), |store| store.runs());
-    let runs = runs.map_err(Error::from).map_err(raise)?;
-    let row = |run: fedback_lab::store::RunSummary| {
-        let state = run.state.as_str().to_string();
-        let (round, rounds, repetitions) = (run.round, run.rounds, run.repetitions);
-        let set = serde_json::Value::Object(run.set).to_string();
-        (run.id.0, run.name, state, round, rounds, repetitions, run.started, run.seconds, set)
+    let row = |run: &RunSummary| {
+        json!({
+            "id": run.id.0, "name": run.name, "state": run.state.as_str(), "round": run.round,
+            "rounds": run.rounds, "repetitions": run.repetitions, "started": run.started,
+            "seconds": run.seconds, "set": run.set, "tags": run.tags, "note": run.note,
+        })
     };
-    Ok(runs.into_iter().map(row).collect())
+    let runs = runs.map_err(Error::from).map_err(raise)?;
+    Ok(runs.iter().map(row).collect::<Value>().to_string())
 }
 
 /// What a recorded run left so far.
 #[pyfunction]
 pub fn load(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<Outcome> {
-    let run = py.detach(|| RecordedRun::read(&existing(&path)?, RunId(id))).map_err(raise)?;
+    let run = py.detach(|| read(&path, id)).map_err(raise)?;
     let inner = py.detach(|| run.outcome());
     Ok(Outcome { inner, records: run.stored.records, id: Some(id) })
+}
+
+/// A recorded run, described, as JSON text.
+#[pyfunction]
+pub fn show(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<String> {
+    let work = || Ok(Shown::of(&read(&path, id)?).to_json().to_string());
+    py.detach(work).map_err(raise)
+}
+
+/// What differs between recorded runs, as JSON text: every key with a list of values.
+#[pyfunction]
+pub fn differing(py: Python<'_>, ids: Vec<i64>, path: PathBuf) -> PyResult<String> {
+    let work = || {
+        let shown = ids.iter().map(|&id| Ok(Shown::of(&read(&path, id)?)));
+        let found = differences(&shown.collect::<Result<Vec<_>, Error>>()?);
+        let found = found.into_iter().map(|one| (one.key, json!(one.values)));
+        Ok(Value::Object(found.collect()).to_string())
+    };
+    py.detach(work).map_err(raise)
+}
+
+/// Replaces the note and the tags of a run; what is not given stays.
+#[pyfunction]
+pub fn note(
+    id: i64,
+    note: Option<String>,
+    tags: Option<Vec<String>>,
+    path: PathBuf,
+) -> PyResult<()> {
+    let work = || {
+        let tags = tags.map(words).transpose()?;
+        let store = existing(&path)?;
+        let run = store.load(RunId(id))?;
+        let (tags, note) = (tags.unwrap_or(run.tags), note.unwrap_or(run.note));
+        Ok(store.annotate(run.id, &tags, &note)?)
+    };
+    work().map_err(raise)
+}
+
+/// Tags, each of them one word, once.
+pub fn words(tags: Vec<String>) -> Result<Vec<String>, Error> {
+    let is_wrong = |tag: &String| {
+        tag.is_empty() || tag.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control())
+    };
+    if let Some(tag) = tags.iter().find(|tag| is_wrong(tag)) {
+        let why = format!("found {tag:?}; a tag is one word, without blanks and commas");
+        return Err(Error::input("tags", why));
+    }
+    let mut once: Vec<String> = Vec::new();
+    for tag in tags {
+        if !once.contains(&tag) {
+            once.push(tag);
+        }
+    }
+    Ok(once)
+}
+
+/// Removes runs, all of them or none.
+#[pyfunction]
+pub fn rm(mut ids: Vec<i64>, path: PathBuf) -> PyResult<()> {
+    ids.sort_unstable();
+    ids.dedup();
+    let ids: Vec<RunId> = ids.into_iter().map(RunId).collect();
+    let remove = || Ok(existing(&path)?.remove(&ids)?);
+    remove().map_err(raise)
+}
+
+/// Writes a run as a store of its own.
+#[pyfunction]
+pub fn write_bundle(py: Python<'_>, id: i64, out: PathBuf, path: PathBuf) -> PyResult<()> {
+    py.detach(|| bundle::write(&read(&path, id)?, &out)).map_err(raise)
+}
+
+/// Takes the runs of a bundle into a store, and says their numbers there.
+#[pyfunction]
+pub fn import_bundle(py: Python<'_>, file: PathBuf, path: PathBuf) -> PyResult<Vec<i64>> {
+    let work = || {
+        // Said before a store is made.
+        if !file.is_file() {
+            let why = "no such file; needed: a bundle of `export`, or a store";
+            return Err(Error::input(file.display(), why));
+        }
+        let ids = bundle::read(&file, &Store::open(&path)?)?;
+        Ok(ids.into_iter().map(|id| id.0).collect())
+    };
+    py.detach(work).map_err(raise)
+}
+
+fn read(path: &Path, id: i64) -> Result<RecordedRun, Error> {
+    RecordedRun::read(&existing(path)?, RunId(id))
 }

@@ -20,7 +20,7 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize("name", ["commands", "results", "site", "spec", "progress"])
+@pytest.mark.parametrize("name", ["commands", "results", "sections", "site", "spec", "progress"])
 def test_docstrings(name):
     failed, _ = doctest.testmod(importlib.import_module(f"fedback.{name}"), verbose=False)
     assert failed == 0

@@ -10,7 +10,7 @@ def test_solutions(two_sites):
     found = fedback.solve(two_sites)
     assert np.allclose(found.stable_point, 1.9 / 0.38) and found.stability == "attracting"
     assert found["risk_stable"] > found.risk_optimal and "stable_points" in dir(found)
-    with pytest.raises(AttributeError, match="has no 'stabel_point'; it has stable_point"):
+    with pytest.raises(AttributeError, match="has no 'stabel_point'; it has .*, stable_point"):
         _ = found.stabel_point
 
 

@@ -6,29 +6,25 @@ A problem and what is run on it is a :class:`Spec`; :func:`run`, :func:`exact`, 
 
 from ._native import STREAM_FORMAT, InputError, RunError, __version__
 from ._transport import Order, Transport
+from .answers import Answer, Bounds, Certificate, Fit, Plan, Solution
 from .commands import (
     bounds,
     check,
-    compare,
     data,
     exact,
     federate,
     fit,
-    load,
     plan,
     replay,
     reproduce,
     resume,
     run,
-    runs,
     schema,
     solve,
 )
-from .results import Answer, Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
-from .site import Site, Tables, Update, census, census_mean
-from .spec import (
-    Problem,
-    Spec,
+from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, show
+from .results import Curve, Run, Sweep
+from .sections import (
     adam,
     best_response,
     constant,
@@ -45,6 +41,8 @@ from .spec import (
     squared,
     table,
 )
+from .site import Site, Tables, Update, census, census_mean
+from .spec import Problem, Spec
 
 __all__ = [
     "Answer",
@@ -59,6 +57,7 @@ __all__ = [
     "Run",
     "RunError",
     "STREAM_FORMAT",
+    "Shown",
     "Site",
     "Solution",
     "Spec",
@@ -78,25 +77,30 @@ __all__ = [
     "data",
     "decaying",
     "exact",
+    "export",
     "federate",
     "fedopt",
     "fedprox",
     "fit",
     "gaussian",
+    "import_bundle",
     "load",
     "location",
     "logistic",
     "mean",
     "momentum",
+    "note",
     "p_fedavg",
     "plan",
     "replay",
     "reproduce",
     "resume",
+    "rm",
     "run",
     "runs",
     "scaffold",
     "schema",
+    "show",
     "solve",
     "squared",
     "table",

@@ -7,15 +7,18 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _native
 from ._transport import Transport
+from .answers import Bounds, Certificate, Fit, Plan, Solution
 from .progress import listener
-from .results import Bounds, Certificate, Curve, Fit, Plan, Run, Solution, Sweep
-from .spec import Spec, SpecLike, _csv, resolve
+from .recorded import words
+from .results import Curve, Run, Sweep
+from .sections import as_csv
+from .spec import Spec, SpecLike, resolve
 
 Store = "str | os.PathLike | None"
 
@@ -29,6 +32,8 @@ def run(
     *,
     set: dict[str, Any] | None = None,
     store: Store = None,
+    tags: str | Iterable[str] = (),
+    note: str = "",
     threads: int | None = None,
     progress: bool | None = None,
     on_failure: str = "raise",
@@ -36,6 +41,7 @@ def run(
     """Runs a spec; a sweep gives one run for every point.
 
     ``store`` is a file that records the run, as the command's does; without it nothing is recorded.
+    ``tags`` are words to find a recorded run by, ``note`` says what it is for.
     Repetitions that stop being finite raise :class:`RunError`, whose ``run`` holds what is left;
     ``on_failure="return"`` returns that instead.
 
@@ -58,8 +64,8 @@ def run(
     """
     spec = resolve(spec, set)
     outcomes = _native.run(
-        spec.document(store), store=store, threads=threads, progress=listener(progress),
-        draw=spec.draw, loss=spec.loss,
+        spec.document(store), store=store, tags=words(tags), note=note, threads=threads,
+        progress=listener(progress), draw=spec.draw, loss=spec.loss,
     )  # fmt: skip
     return _finished(_answers(spec, [Run(outcome) for outcome in outcomes]), on_failure)
 
@@ -213,26 +219,8 @@ def _path(data: Any, folder: str, name: str) -> str:
     if isinstance(data, (str, os.PathLike)):
         return os.fspath(data)
     path = Path(folder, name)
-    path.write_bytes(_csv(data))
+    path.write_bytes(as_csv(data))
     return os.fspath(path)
-
-
-def runs(store: str | os.PathLike = "fedback.db") -> list[dict[str, Any]]:
-    """The runs of a store, newest first; none where there is no store."""
-    keys = ["id", "name", "state", "round", "rounds", "repetitions", "started", "seconds", "set"]
-    rows = [dict(zip(keys, row)) for row in _native.runs(os.fspath(store))]
-    return [{**row, "set": json.loads(row["set"])} for row in rows]
-
-
-def load(id: int, *, store: str | os.PathLike = "fedback.db") -> Run:
-    """What a recorded run left so far."""
-    return Run(_native.load(id, os.fspath(store)))
-
-
-def compare(ids: Sequence[int], *, store: str | os.PathLike = "fedback.db") -> Sweep:
-    """Recorded runs side by side; ``.plot()`` draws them into one figure, ``.to_pandas()`` gives
-    one frame."""
-    return Sweep(load(id, store=store) for id in ids)
 
 
 def resume(

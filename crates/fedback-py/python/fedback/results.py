@@ -1,10 +1,9 @@
-"""What comes out: runs and exact curves as arrays, answers as attributes, all with pictures."""
+"""What comes out: runs and exact curves as arrays, with pictures."""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,6 +76,11 @@ class Curve:
         """θ^PS, where it is known."""
         point = self._json["stable_point"]
         return None if point is None else np.array(point)
+
+    @property
+    def table(self) -> dict[str, Any] | None:
+        """What a table was found to hold: rows, those held out and left out, features, groups."""
+        return self._json.get("table")
 
     def _column(self, measurement: str) -> int:
         if measurement in self.columns:
@@ -234,166 +238,3 @@ class Sweep(list):
         """Draws a measurement of every run into the same axes, in the words of
         :meth:`Curve.plot`; if ``x`` is a key that was swept, final values over it."""
         return plot(self, y or measurement, x=x, size=size, ax=ax)
-
-
-class Answer(Mapping):
-    """An answer of theory: the object that the command prints with ``--json``, its fields as
-    attributes; lists of numbers are arrays."""
-
-    def __init__(self, fields: Mapping[str, Any], *, set: Mapping[str, Any] | None = None) -> None:
-        self._fields = dict(fields)
-        #: What a sweep set to get here.
-        self.set = dict(set or {})
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._fields:
-            return _arrays(self._fields[name])
-        raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {', '.join(self)}")
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._fields]
-
-    def __getitem__(self, name: str) -> Any:
-        return self._fields[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
-
-    def to_dict(self) -> dict[str, Any]:
-        """A copy of the object."""
-        return json.loads(json.dumps(self._fields))
-
-    _shown: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        shown = [name for name in self._shown if name in self._fields]
-        words = ", ".join(f"{name}={_short(self._fields[name])}" for name in shown)
-        return f"{type(self).__name__}({words})"
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(_short(value))}</td></tr>"
-            for name, value in self._fields.items()
-            if not isinstance(value, dict) and _short(value) != "…"
-        )
-        return f"<table>{rows}</table>{self.svg() or ''}"
-
-    def svg(self) -> str | None:
-        """The picture of the command, where there is one."""
-        return None
-
-
-def _arrays(value: Any) -> Any:
-    if isinstance(value, list) and value and all(isinstance(x, (int, float)) for x in value):
-        return np.array(value, dtype=float)
-    return value
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        if not all(isinstance(x, (int, float, str)) for x in value):
-            return "…"
-        few = [_short(x) for x in value[:6]]
-        return "[" + ", ".join(few + ["…"] * (len(value) > 6)) + "]"
-    return "…" if isinstance(value, dict) else str(value)
-
-
-class Solution(Answer):
-    """Where retraining settles (the stable point), and the optimal point."""
-
-    _shown = (
-        "stable_point",
-        "stability",
-        "optimal_point",
-        "risk_stable",
-        "risk_optimal",
-        "settles_at",
-    )
-
-
-class Bounds(Answer):
-    """The paper's constants and guarantees, as printed and corrected."""
-
-    _shown = ("theorem", "delta")
-
-
-class _Pictured(Answer):
-    def __init__(self, fields: Mapping[str, Any], svg: str | None, **more: Any) -> None:
-        super().__init__(fields, **more)
-        self._svg = svg
-
-    def svg(self) -> str | None:
-        return self._svg
-
-
-class Certificate(_Pictured):
-    """Will retraining settle, where, how bad is that place, who drives it."""
-
-    _shown = ("verdict", "reason")
-
-    def plot(self, *, ax=None):
-        """Draws every client's share of the average sensitivity, the largest on top."""
-        import matplotlib.pyplot as plt
-
-        clients = sorted(self["per_client"], key=lambda client: client["share"] or 0.0)[-25:]
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained", figsize=(6, 1 + 0.25 * len(clients)))
-        shares = [100 * (client["share"] or 0.0) for client in clients]
-        ax.barh([client["client"] for client in clients], shares, color=COLOURS[0])
-        ax.set_xlabel("share of the average sensitivity, %")
-        ax.set_ylabel("client")
-        ax.set_title(self["verdict"])
-        return ax
-
-
-class Plan(_Pictured):
-    """The cheapest setting that reaches an accuracy and keeps it; ``spec`` is the spec to run, none
-    where nothing reaches it."""
-
-    _shown = ("scheme", "cohort", "local_steps", "beta", "gamma", "steps", "total_time", "binding")
-
-    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Any) -> None:
-        super().__init__(fields, svg)
-        self.spec = spec
-
-    def plot(self, *, ax=None):
-        """Draws the total cost over local steps, a line for every scheme and cohort."""
-        import matplotlib.pyplot as plt
-
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        lines: dict[tuple[str, int], list[tuple[int, float]]] = {}
-        for one in self["alternatives"]:
-            key = (one["scheme"], one["cohort"])
-            lines.setdefault(key, []).append((one["local_steps"], one["total_time"]))
-        for k, ((scheme, cohort), points) in enumerate(sorted(lines.items())):
-            points.sort()
-            ax.plot(
-                *zip(*points), [".-", ".--", ".:"][k // len(COLOURS) % 3],
-                color=COLOURS[k % len(COLOURS)], label=f"{scheme}, K = {cohort}",
-            )  # fmt: skip
-        if self["local_steps"] is not None:
-            ax.plot(self["local_steps"], self["total_time"], "*", color="#000000", markersize=12)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("local steps per round, E")
-        ax.set_ylabel("total cost, in local steps")
-        ax.legend(frameon=False, fontsize="small")
-        ax.grid(alpha=0.25)
-        return ax
-
-
-class Fit(_Pictured):
-    """How every client reacts, from observations; ``spec`` is the spec that came of it."""
-
-    _shown = ("response", "features", "shape")
-
-    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Any) -> None:
-        super().__init__(fields, svg)
-        self.spec = spec

@@ -1,8 +1,7 @@
 """Specs: what is to be run, with the names of the TOML contract.
 
 A :class:`Spec` is a dictionary in the shape of a spec file, and what a file cannot hold: Python
-functions, and tables that are in memory. The builders below give its sections, with keywords
-instead of keys.
+functions, and tables that are in memory. The builders of ``fedback.sections`` give its sections.
 
 >>> import fedback
 >>> spec = fedback.Spec(
@@ -22,11 +21,10 @@ Spec('two-sites', 2 clients, dim 1)
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Union
@@ -34,212 +32,9 @@ from typing import Any, Union
 import numpy as np
 
 from . import _native
+from .sections import Section, plain, section
 
-Section = dict[str, Any]
 SpecLike = Union["Spec", Mapping[str, Any], str, os.PathLike]
-
-
-def _section(**keys: Any) -> Section:
-    return {key: _plain(value) for key, value in keys.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and tuples as lists, NumPy's numbers as Python's."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return value
-
-
-# --- bases
-
-
-def gaussian(*, mean: Any, dim: int | None = None, noise: float | None = None) -> Section:
-    """Normal observations: client i draws z0 ~ N(mean_i, noise² I)."""
-    return _section(kind="gaussian", dim=dim, mean=mean, noise=noise)
-
-
-def table(
-    data: Any,
-    *,
-    label: str | None = None,
-    partition: Mapping[str, Any] | None = None,
-    shuffle: bool | None = None,
-    standardize: bool | None = None,
-    intercept: bool | None = None,
-    missing: str | None = None,
-    ignore: Sequence[str] | None = None,
-) -> Section:
-    """The rows of a table: a path to a CSV file, a pandas or polars frame, a mapping from names to
-    columns, or a NumPy array (columns ``x0``, ``x1``, …).
-
-    >>> import numpy as np
-    >>> base = table({"x": np.arange(4.0), "bank": list("aabb")}, partition={"column": "bank"})
-    >>> sorted(base)
-    ['data', 'kind', 'partition']
-    """
-    section = _section(
-        kind="table", label=label, partition=partition, shuffle=shuffle, standardize=standardize,
-        intercept=intercept, missing=missing, ignore=ignore,
-    )  # fmt: skip
-    if isinstance(data, (str, os.PathLike)):
-        return {**section, "path": os.path.abspath(data)}
-    return {**section, "data": _csv(data)}
-
-
-def _csv(data: Any) -> bytes:
-    """A table in memory as a CSV file, with numbers that read back the same."""
-    if hasattr(data, "to_csv"):
-        return data.to_csv(index=False).encode()
-    if hasattr(data, "write_csv"):
-        return data.write_csv().encode()
-    if isinstance(data, np.ndarray):
-        if data.ndim != 2:
-            raise _native.InputError(
-                f"table: found an array of shape {data.shape}; needed: rows × columns"
-            )
-        data = {f"x{j}": column for j, column in enumerate(data.T)}
-    if not isinstance(data, Mapping):
-        raise _native.InputError(
-            f"table: found a {type(data).__name__}; allowed: a path, a pandas or polars frame, a "
-            "mapping from names to columns, a NumPy array"
-        )
-    columns = {str(name): np.asarray(column).tolist() for name, column in data.items()}
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise _native.InputError(f"table: columns of different lengths: {lengths}")
-    import csv
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values()))
-    return text.getvalue().encode()
-
-
-# --- responses
-
-
-def location(*, sensitivity: Any, reference: Any = None) -> Section:
-    """z = z0 + sensitivity_i · θ."""
-    return _section(kind="location", sensitivity=sensitivity, reference=reference)
-
-
-def best_response(*, features: Sequence[str], sensitivity: Any, reference: Any = None) -> Section:
-    """x_S ← x_S − sensitivity_i · θ_S: people move the features S against their score."""
-    return _section(
-        kind="best-response", features=features, sensitivity=sensitivity, reference=reference
-    )
-
-
-# --- losses
-
-
-def mean() -> Section:
-    """|θ − z|² / 2."""
-    return _section(kind="mean")
-
-
-def squared(*, l2: float | None = None) -> Section:
-    """(y − x·θ)² / 2 + l2/2 |θ|²."""
-    return _section(kind="squared", l2=l2)
-
-
-def logistic(*, l2: float | None = None) -> Section:
-    """log(1 + e^(x·θ)) − y x·θ + l2/2 |θ|²."""
-    return _section(kind="logistic", l2=l2)
-
-
-# --- algorithms
-
-
-def decaying(beta: float, gamma: float) -> Section:
-    """η_t = beta / (t + gamma)."""
-    return {"beta": float(beta), "gamma": float(gamma)}
-
-
-def constant(step_size: float) -> Section:
-    """The same step at every t."""
-    return {"constant": float(step_size)}
-
-
-Server = Mapping[str, Any]
-
-
-def p_fedavg(
-    *,
-    scheme: str,
-    step_size: Mapping[str, float] | float,
-    cohort: int | None = None,
-    local_steps: int | None = None,
-    batch: int | str | None = None,
-    start: Any = None,
-    deploy: str | None = None,
-    aggregate: str | None = None,
-    scale_objectives: bool | None = None,
-    **more: Any,
-) -> Section:
-    """P-FedAvg; a plain number as ``step_size`` is a constant step, ``batch="all"`` the whole
-    population. Further keys of the spec's section are taken by their names."""
-    if isinstance(step_size, (int, float)):
-        step_size = constant(step_size)
-    return _section(
-        kind="p-fedavg", scheme=scheme, cohort=cohort, local_steps=local_steps, batch=batch,
-        step_size=step_size, start=start, deploy=deploy, aggregate=aggregate,
-        scale_objectives=scale_objectives, **more,
-    )  # fmt: skip
-
-
-def fedprox(*, proximal: float, **keys: Any) -> Section:
-    """FedProx: clients are pulled back to the model as broadcast, as strongly as ``proximal`` says.
-    The other keywords are those of :func:`p_fedavg`.
-
-    >>> fedprox(proximal=0.5, scheme="full", step_size=0.1)["kind"]
-    'fedprox'
-    """
-    return {**p_fedavg(**keys), "kind": "fedprox", "proximal": proximal}
-
-
-def scaffold(**keys: Any) -> Section:
-    """SCAFFOLD: clients correct their drift by what they keep from round to round. The keywords
-    are those of :func:`p_fedavg`."""
-    return {**p_fedavg(**keys), "kind": "scaffold"}
-
-
-def fedopt(*, server: Server, **keys: Any) -> Section:
-    """FedAvgM or FedAdam: the server makes more of the clients' combined work than an average; see
-    :func:`momentum` and :func:`adam`. The other keywords are those of :func:`p_fedavg`.
-
-    >>> fedopt(server=momentum(beta=0.8), scheme="full", step_size=0.1)["server"]
-    {'kind': 'momentum', 'beta': 0.8}
-    """
-    return {**p_fedavg(**keys), "kind": "fedopt", "server": _plain(server)}
-
-
-def momentum(*, rate: float | None = None, beta: float | None = None) -> Section:
-    """A server with momentum: v ← beta · v + Δ, θ += rate · v."""
-    return _section(kind="momentum", rate=rate, beta=beta)
-
-
-def adam(
-    *,
-    rate: float | None = None,
-    beta1: float | None = None,
-    beta2: float | None = None,
-    tau: float | None = None,
-) -> Section:
-    """A server that adapts its steps: θ += rate · m / (√v + tau), m and v running means of Δ and
-    Δ²."""
-    return _section(kind="adam", rate=rate, beta1=beta1, beta2=beta2, tau=tau)
-
-
 Draw = Callable[[int, np.ndarray, int, np.random.Generator], Any]
 Loss = Callable[[np.ndarray, Any], tuple[float, np.ndarray]]
 
@@ -270,13 +65,13 @@ class Problem:
         if (base is None) == (population is None):
             raise _native.InputError("problem: needed: either base or population")
         if population is not None:
-            base = _section(kind="custom", dim=dim, intercept=intercept)
+            base = section(kind="custom", dim=dim, intercept=intercept)
         elif dim is not None or intercept is not None:
             raise _native.InputError("problem: dim and intercept belong to a population; see base")
         self.draw = population
         self.loss = loss if callable(loss) else None
         self.data: bytes | None = base.get("data")
-        self.section = _section(
+        self.section = section(
             clients=clients, weights=weights, seed=seed,
             base={key: value for key, value in base.items() if key != "data"},
             response=response, loss={"kind": "custom"} if callable(loss) else loss,
@@ -306,7 +101,7 @@ class Spec:
             self.__dict__.update(source.__dict__)
             table = deepcopy(source.table)
         elif isinstance(source, Mapping):
-            table = _plain(source)
+            table = plain(source)
         elif source is not None:
             document = _native.Document.read(os.fspath(source))
             self.origin, self.directory = document.origin, os.fspath(document.directory)
@@ -315,7 +110,7 @@ class Spec:
         if isinstance(problem, Problem):
             self.draw, self.loss, self.data = problem.draw, problem.loss, problem.data
             keys = {**keys, "problem": problem.section}
-        self.table = {**table, **_section(**keys)}
+        self.table = {**table, **section(**keys)}
         self.table.setdefault("name", "run")
         base = self.table.get("problem", {}).get("base", {})
         if isinstance(base, dict) and "data" in base:
@@ -344,13 +139,13 @@ class Spec:
         changed = Spec(self)
         wanted = {**(values or {}), **{key.replace("__", "."): keys[key] for key in keys}}
         for key, value in wanted.items():
-            *sections, last = key.split(".")
+            *parents, last = key.split(".")
             here = changed.table
-            for section in sections:
-                here = here.setdefault(section, {})
+            for parent in parents:
+                here = here.setdefault(parent, {})
                 if not isinstance(here, dict):
-                    raise _native.InputError(f"{key}: {section} is a value, not a section")
-            here[last] = _plain(value)
+                    raise _native.InputError(f"{key}: {parent} is a value, not a section")
+            here[last] = plain(value)
         return changed
 
     def document(self, store: str | os.PathLike | None = None) -> _native.Document:

@@ -1,0 +1,67 @@
+"""Tables as people have them: text, missing cells, rows held out, groups."""
+
+import numpy as np
+import pytest
+
+import fedback
+
+
+def people(rows=200):
+    rng = np.random.default_rng(3)
+    income = rng.normal(size=rows)
+    return {
+        "income": [None if row % 20 == 0 else value for row, value in enumerate(income.tolist())],
+        "job": rng.choice(["baker", "smith", "tailor"], rows),
+        "default": (income + rng.normal(size=rows) > 0).astype(int),
+        "bank": np.repeat(["north", "south"], rows // 2),
+        "age": np.where(np.arange(rows) % 3 == 0, "young", "old"),
+    }
+
+
+def spec(data, *, measure, **options):
+    base = fedback.table(
+        data, label="default", partition={"column": "bank"}, standardize=True, ignore=["age"],
+        one_hot=["job"], missing="mean", **options,
+    )  # fmt: skip
+    return fedback.Spec(
+        rounds=20, repetitions=3, measure={"every": 10, **measure},
+        problem=fedback.Problem(base=base, loss=fedback.logistic(l2=0.1)),
+        algorithm=fedback.p_fedavg(scheme="full", step_size=0.2),
+    )  # fmt: skip
+
+
+def test_what_was_read_is_there():
+    run = fedback.run(spec(people(), measure={"accuracy": True}, holdout=0.25))
+    assert run.coordinates == ["income", "job=smith", "job=tailor"]
+    table = run.table
+    assert (table["rows"], table["used"], table["held_out"]) == (200, 150, 50)
+    assert table["missing"] == [{"column": "income", "cells": 10}] and table["dropped"] == 0
+    assert {"risk_holdout", "accuracy_holdout"} <= set(run.columns)
+    assert not np.array_equal(run["risk_holdout"], run["risk"])
+    assert fedback.solve(spec(people(), measure={}, holdout=0.25)).table == table
+
+
+def test_rows_are_held_out_by_a_column():
+    rows = {**people(), "part": np.where(np.arange(200) % 4 == 0, "test", "train")}
+    held = {"column": "part", "value": "test"}
+    assert fedback.run(spec(rows, measure={}, holdout=held)).table["held_out"] == 50
+    with pytest.raises(fedback.InputError, match=r"holdout: found 1\.5"):
+        fedback.run(spec(people(), measure={}, holdout=1.5))
+
+
+def test_no_table_no_summary(two_sites):
+    assert fedback.run(two_sites).table is None
+
+
+def test_groups_are_measured_one_by_one():
+    measured = {"group": "age", "client_risk": True}
+    run = fedback.run(spec(people(), measure=measured, holdout=0.25))
+    assert run.table["groups"] == ["old", "young"]
+    assert len(set(run.columns)) == len(run.columns)
+    old, young = run["risk_by_group[old]"], run["risk_by_group[young]"]
+    assert np.allclose(run["risk_gap"], abs(old - young))
+    assert not np.array_equal(run["client_risk_holdout[0]"], run["client_risk_holdout[1]"])
+    contract = run.to_dict()["curve"][-1]
+    assert contract["risk_by_group"][1]["mean"] == run.mean("risk_by_group[young]")[-1]
+    held = run.mean("accuracy_by_group_holdout[young]")[-1]
+    assert contract["accuracy_by_group_holdout"][1]["mean"] == held
