@@ -57,5 +57,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::rm, module)?)?;
     module.add_function(wrap_pyfunction!(store::write_bundle, module)?)?;
     module.add_function(wrap_pyfunction!(store::import_bundle, module)?)?;
+    module.add_function(wrap_pyfunction!(store::score, module)?)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! `run` and `resume`: every plan recorded first where there is a store, then run.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,7 @@ use fedback_lab::recorded::RecordedRun;
 use fedback_lab::runner::Resume;
 use fedback_lab::store::{Record, RunId, Store};
 use fedback_lab::warning::warnings;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyUserWarning};
 use pyo3::prelude::*;
 
 use crate::custom::{Functions, Parts};
@@ -49,11 +50,16 @@ pub fn run(
     let functions = Functions::new(py, draw, loss)?;
     plans.iter().try_for_each(|plan| functions.check(plan))?;
     plans.iter().try_for_each(|plan| plan.check_arrivals()).map_err(raise)?;
+    let warned = |plan: &Built| plan.whole().map(warnings).unwrap_or_default();
+    let warned: Vec<Vec<String>> = py.detach(|| plans.iter().map(warned).collect());
+    // What is said of the first point goes for most of the others.
+    let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
+    doubts.iter().try_for_each(|doubt| warn(py, &format!("doubted in the spec: {doubt}")))?;
+    warned.iter().take(1).flatten().try_for_each(|warning| warn(py, warning))?;
     let place = Place { store: store.as_deref(), threads, progress: progress.as_ref() };
     let recording = place.open().map_err(raise)?;
     let mut jobs = Vec::new();
-    for plan in plans {
-        let warnings = plan.whole().map(warnings).unwrap_or_default();
+    for (plan, warnings) in plans.into_iter().zip(warned) {
         let begin = |store: &Store| {
             let id = experiment::begin(store, &plan, warnings)?;
             if labelled {
@@ -141,6 +147,11 @@ pub fn replay(
     let experiment::Replayed { outcome, same } = replayed.map_err(raise)?;
     let exact = py.detach(|| plan.whole().and_then(|plan| exact(plan).ok()));
     Ok((Outcome { inner: outcome.with_exact(exact), records, id: None }, same))
+}
+
+/// Warns the caller of the Python function that called.
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, 2)
 }
 
 struct Job {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use fedback_lab::bundle;
 use fedback_lab::error::Error;
 use fedback_lab::recorded::RecordedRun;
+use fedback_lab::scoring::Scorer;
 use fedback_lab::show::{Shown, differing as differences};
+use fedback_lab::spec::Loss;
 use fedback_lab::store::{RunId, RunSummary, Store};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -125,6 +127,27 @@ pub fn import_bundle(py: Python<'_>, file: PathBuf, path: PathBuf) -> PyResult<V
         }
         let ids = bundle::read(&file, &Store::open(&path)?)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
+    };
+    py.detach(work).map_err(raise)
+}
+
+/// The rows of a CSV file, called `place` in messages, with their scores; how many columns these
+/// are, at the end of every row.
+#[pyfunction]
+pub fn score(
+    py: Python<'_>,
+    id: i64,
+    rows: &[u8],
+    place: &str,
+    repetition: Option<u64>,
+    path: PathBuf,
+) -> PyResult<(String, usize)> {
+    let work = || {
+        let run = read(&path, id)?;
+        let scorer = Scorer::of(&run, repetition)?;
+        let scored = scorer.score(rows).map_err(|why| Error::input(place, why))?;
+        let logistic = matches!(run.spec.problem.loss, Loss::Logistic(_));
+        Ok((scored.csv, if logistic { 3 } else { 1 }))
     };
     py.detach(work).map_err(raise)
 }

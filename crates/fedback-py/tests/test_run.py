@@ -143,9 +143,15 @@ def test_failures_are_raised_and_kept(two_sites):
     diverging = two_sites.set({"algorithm.step_size": {"constant": 1e6}, "rounds": 400})
     with pytest.raises(fedback.RunError, match="stopped being finite in round") as caught:
         fedback.run(diverging)
-    run = fedback.run(diverging, on_failure="return")
+    with pytest.warns(UserWarning, match="the step size, 1e6 at the start, is above"):
+        run = fedback.run(diverging, on_failure="return")
     assert len(run.failed) == 400 and np.isnan(run.final_theta).all()
     assert caught.value.run.failed == run.failed
+
+
+def test_doubts_are_repeated(two_sites):
+    with pytest.warns(UserWarning, match="doubted in the spec: people left"):
+        fedback.run(two_sites.set(doubts=["people left"]))
 
 
 @pytest.mark.parametrize(

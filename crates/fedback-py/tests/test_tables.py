@@ -65,3 +65,42 @@ def test_groups_are_measured_one_by_one():
     assert contract["risk_by_group"][1]["mean"] == run.mean("risk_by_group[young]")[-1]
     held = run.mean("accuracy_by_group_holdout[young]")[-1]
     assert contract["accuracy_by_group_holdout"][1]["mean"] == held
+
+
+def test_rows_are_scored(tmp_path):
+    store, rows = tmp_path / "runs.db", people()
+    run = fedback.run(spec(rows, measure={}), store=store)
+    scores = fedback.score(1, rows, store=store)
+    assert list(scores) == ["score", "probability", "prediction"]
+    income = np.array(rows["income"], dtype=float)
+    income = np.where(np.isnan(income), np.nanmean(income), income)
+    features = np.stack([income, rows["job"] == "smith", rows["job"] == "tailor"], axis=1)
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    assert np.allclose(scores["score"], features @ run.final_theta.mean(axis=0))
+    first = fedback.score(1, rows, repetition=0, store=store)["score"]
+    assert np.allclose(first, features @ run.final_theta[0])
+    assert np.array_equal(scores["prediction"], scores["score"] > 0)
+
+
+def test_wrong_rows_are_named(tmp_path):
+    store = tmp_path / "runs.db"
+    fedback.run(spec(people(), measure={}), store=store)
+    with pytest.raises(fedback.InputError, match='rows: no column "job"'):
+        fedback.score(1, {"income": [1.0]}, store=store)
+    with pytest.raises(fedback.InputError, match="none.csv: cannot be read"):
+        fedback.score(1, tmp_path / "none.csv", store=store)
+
+
+def test_rows_with_missing_cells_may_have_no_score(tmp_path):
+    base = fedback.table(
+        {"x": [1.0, 2.0, None, 4.0, 5.0], "y": [1.0, 2.0, 3.0, 4.0, 5.0]},
+        label="y", partition={"equal": 2}, missing="drop",
+    )  # fmt: skip
+    linear = fedback.Spec(
+        rounds=5, problem=fedback.Problem(base=base, loss=fedback.squared()),
+        algorithm=fedback.p_fedavg(scheme="full", step_size=0.01),
+    )  # fmt: skip
+    run = fedback.run(linear, store=tmp_path / "runs.db")
+    found = fedback.score(1, {"x": [3.0, None]}, store=tmp_path / "runs.db")
+    assert list(found) == ["prediction"] and np.isnan(found["prediction"][1])
+    assert found["prediction"][0] == 3.0 * run.final_theta[0, 0]

@@ -22,7 +22,7 @@ from .commands import (
     schema,
     solve,
 )
-from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, show
+from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, score, show
 from .results import Curve, Run, Sweep
 from .sections import (
     adam,
@@ -100,6 +100,7 @@ __all__ = [
     "runs",
     "scaffold",
     "schema",
+    "score",
     "show",
     "solve",
     "squared",

@@ -41,7 +41,8 @@ def run(
     """Runs a spec; a sweep gives one run for every point.
 
     ``store`` is a file that records the run, as the command's does; without it nothing is recorded.
-    ``tags`` are words to find a recorded run by, ``note`` says what it is for.
+    ``tags`` are words to find a recorded run by, ``note`` says what it is for. What
+    may disappoint, such as a step size that is too large, is warned of.
     Repetitions that stop being finite raise :class:`RunError`, whose ``run`` holds what is left;
     ``on_failure="return"`` returns that instead.
 

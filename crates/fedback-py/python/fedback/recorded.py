@@ -1,16 +1,22 @@
-"""Recorded runs: listed, loaded, compared, described, labelled, removed, shared."""
+"""Recorded runs: listed, loaded, compared, described, labelled, removed, shared, scored
+with."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
+
 from . import _native
 from .answers import Answer
 from .results import Run, Sweep
+from .sections import as_csv
 from .spec import Spec
 
 PathLike = str | os.PathLike
@@ -104,3 +110,23 @@ def import_bundle(path: PathLike, *, store: PathLike = "fedback.db") -> list[int
     """Takes the run of a bundle, or all runs of another store, into a store, which is made where
     there is none; returns their numbers there."""
     return _native.import_bundle(os.fspath(path), os.fspath(store))
+
+
+def score(
+    id: int, rows: Any, *, repetition: int | None = None, store: PathLike = "fedback.db"
+) -> dict[str, np.ndarray]:
+    """Scores rows with the final model of a recorded run, or that of one repetition instead of
+    their average. ``rows`` is a CSV file or whatever :func:`table` takes, with the columns of the
+    run's table. Returns ``score``, ``probability`` and ``prediction`` of every row (of the squared
+    loss ``prediction`` alone), NaN where a row has none because a cell is missing;
+    ``frame.assign(**fedback.score(1, frame))`` adds them to a frame."""
+    place = os.fspath(rows) if isinstance(rows, PathLike) else "rows"
+    try:
+        data = Path(rows).read_bytes() if isinstance(rows, PathLike) else as_csv(rows)
+    except OSError as error:
+        raise _native.InputError(f"{place}: cannot be read: {error.strerror}") from None
+    text, added = _native.score(id, data, place, repetition, os.fspath(store))
+    names, *lines = csv.reader(io.StringIO(text))
+    cells = np.array([line[-added:] for line in lines]).reshape(-1, added)
+    numbers = np.where(cells == "", "nan", cells).astype(float)
+    return dict(zip(names[-added:], numbers.T))
