@@ -139,12 +139,18 @@ pub fn score(
     id: i64,
     rows: &[u8],
     place: &str,
-    repetition: Option<u64>,
+    repetition: Option<i64>,
     path: PathBuf,
 ) -> PyResult<(String, usize)> {
     let work = || {
         let run = read(&path, id)?;
-        let scorer = Scorer::of(&run, repetition)?;
+        let repetitions = run.spec.repetitions.0;
+        let number = |found: i64| {
+            let known = u64::try_from(found).ok().filter(|number| *number < repetitions);
+            let why = format!("found {found}; allowed: 0 to {}", repetitions - 1);
+            known.ok_or_else(|| Error::input("repetition", why))
+        };
+        let scorer = Scorer::of(&run, repetition.map(number).transpose()?)?;
         let scored = scorer.score(rows).map_err(|why| Error::input(place, why))?;
         let logistic = matches!(run.spec.problem.loss, Loss::Logistic(_));
         Ok((scored.csv, if logistic { 3 } else { 1 }))

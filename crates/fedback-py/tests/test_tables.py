@@ -87,6 +87,10 @@ def test_wrong_rows_are_named(tmp_path):
     fedback.run(spec(people(), measure={}), store=store)
     with pytest.raises(fedback.InputError, match='rows: no column "job"'):
         fedback.score(1, {"income": [1.0]}, store=store)
+    for repetition in (-1, 3):
+        allowed = f"repetition: found {repetition}; allowed: 0 to 2"
+        with pytest.raises(fedback.InputError, match=allowed):
+            fedback.score(1, people(), repetition=repetition, store=store)
     with pytest.raises(fedback.InputError, match="none.csv: cannot be read"):
         fedback.score(1, tmp_path / "none.csv", store=store)
 
