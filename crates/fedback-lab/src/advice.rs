@@ -3,11 +3,12 @@
 //! The word plan is taken (a checked spec); what a plan should have been is an [`Advice`].
 
 mod answer;
+mod apart;
+mod planned_spec;
 mod question;
 mod rival;
 mod verify;
 
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fedback_core::protocol::{Aggregate, Protocol, Scheme, Step, StepSize};
@@ -16,16 +17,16 @@ use fedback_theory::constants::Constants;
 use fedback_theory::planner::{self, Prices, Proposal, Task};
 use fedback_theory::round;
 use fedback_theory::stable::{Stability, stable_points};
-use toml::Value;
 
 use crate::bounds::{Cost, Guarantees, Overrides};
 use crate::error::Error;
 use crate::event::Sink;
 use crate::plan::{Outline, Plan};
-use crate::spec::{Count, Document, Positive, RoundKeys, SchemeName, StepSize as SpecStep};
+use crate::spec::{Count, Positive, RoundKeys, SchemeName, StepSize as SpecStep};
 use crate::words;
 
 pub use answer::scheme_label;
+pub use planned_spec::planned_spec;
 pub use question::{Question, latency};
 pub use rival::Rival;
 pub use verify::Verified;
@@ -66,7 +67,8 @@ pub struct Advice {
     pub rival: Rival,
     /// The cheapest way of every algorithm that was asked for.
     pub rivals: Vec<(Rival, Option<Proposal>)>,
-    /// The cheapest way for each E and scheme that was looked at.
+    /// The cheapest way for each E and scheme that was looked at; where they are drawn, for each E that
+    /// is, searched on its own.
     pub alternatives: Vec<Proposal>,
     /// Whether the search ended before everything was looked at, because it took too long.
     pub search_cut: bool,
@@ -144,7 +146,8 @@ impl Advice {
         let asked = advice.question.algorithms.clone();
         let own = vec![Rival::of(plan)];
         let rivals = if asked.is_empty() { own } else { asked };
-        let each = 1.0 / rivals.len() as f64;
+        let searching = if advice.question.drawn { 0.5 } else { 1.0 };
+        let each = searching / rivals.len() as f64;
         let mut unproved = false;
         for (place, rival) in rivals.into_iter().enumerate() {
             let protocol = rival.protocol(&plan.protocol);
@@ -174,6 +177,14 @@ impl Advice {
             progress(1.0);
             return Ok(advice);
         };
+        if advice.question.drawn && !advice.search_cut {
+            let protocol = advice.rival.protocol(&plan.protocol);
+            let task = Task { protocol: &protocol, ..ready.task };
+            let looked_at = &advice.alternatives;
+            let mut hear = |share: f64| progress(searching + (1.0 - searching) * share);
+            advice.alternatives =
+                apart::search(&task, &ready.question, looked_at, &best, &mut hear);
+        }
         let cheaper = advice.own.filter(|own| own.total() < best.total() * (1.0 - 1e-9));
         advice.own_excluded = cheaper.map(|own| excluded(&ready, &own));
         progress(1.0);
@@ -381,84 +392,4 @@ fn theorem(
     let found = Guarantees::of_plan(planned, &overrides).ok()?;
     let cost = |bound: &Bound| found.cost(bound);
     Some((cost(&found.bounds.printed), cost(&found.bounds.corrected)))
-}
-
-/// The document with a proposed setting in place of its own, as a spec to be written to `directory`.
-pub fn planned_spec(
-    document: &Document,
-    best: &Proposal,
-    rival: Rival,
-    directory: &Path,
-) -> String {
-    document.rewritten(|table| {
-        let (scheme, cohort) = scheme_and_cohort(best.scheme);
-        table.remove("budget");
-        table.insert("rounds".into(), (best.reach.rounds as i64).into());
-        if let Some(algorithm) = table.get_mut("algorithm").and_then(Value::as_table_mut) {
-            rival.write(algorithm);
-            let name = Value::try_from(scheme).unwrap_or_else(|_| "full".into());
-            algorithm.insert("scheme".into(), name);
-            match cohort {
-                Some(cohort) => algorithm.insert("cohort".into(), (cohort as i64).into()),
-                None => algorithm.remove("cohort"),
-            };
-            algorithm.insert("local_steps".into(), (best.local_steps as i64).into());
-            if let Ok(step) = Value::try_from(spec_step(best.step_size)) {
-                algorithm.insert("step_size".into(), step);
-            }
-            if scheme != SchemeName::WithoutReplacement {
-                algorithm.remove("scale_objectives");
-            }
-        }
-        for (section, key) in [("base", "path"), ("response", "resamples")] {
-            let section = table.get_mut("problem").and_then(|problem| problem.get_mut(section));
-            if let Some(path) = section.and_then(|section| section.get_mut(key)) {
-                *path = moved_path(path, &document.directory, directory);
-            }
-        }
-    })
-}
-
-/// A relative path that was meant from one directory, as it reads from another.
-fn moved_path(path: &Value, from: &Path, to: &Path) -> Value {
-    let to = std::path::absolute(to).unwrap_or_else(|_| to.to_path_buf());
-    let Some(text) = path.as_str().filter(|_| to != from) else { return path.clone() };
-    let full = from.join(text);
-    let shown = full.strip_prefix(&to).unwrap_or(&full);
-    Value::String(shown.display().to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use fedback_theory::planner::Reach;
-
-    use super::*;
-
-    #[test]
-    fn a_planned_spec_finds_its_files_from_another_folder() {
-        let spec = "[problem.base]\nkind = \"table\"\npath = \"base.csv\"\n\
-                    [problem.response]\nresamples = \"resamples.csv\"\n";
-        let mut document = Document::parse(spec, "spec").unwrap();
-        document.directory = std::path::absolute("fitted").unwrap();
-        let best = Proposal {
-            scheme: Scheme::Full,
-            local_steps: 1,
-            step_size: StepSize::Constant(0.1),
-            reach: Reach {
-                rounds: 1,
-                crossing: 1.0,
-                distance_sq: 0.0,
-                worst_after: 0.0,
-                watched: 1,
-            },
-            communication: 0.0,
-        };
-        let average = fedback_core::protocol::ServerRule::Average;
-        let rival = Rival { local: fedback_core::protocol::LocalRule::Descent, server: average };
-        let beside = planned_spec(&document, &best, rival, Path::new("fitted"));
-        assert!(beside.contains("\"base.csv\"") && beside.contains("\"resamples.csv\""));
-        let above = planned_spec(&document, &best, rival, Path::new("."));
-        assert!(above.contains("\"fitted/base.csv\""), "{above}");
-        assert!(above.contains("\"fitted/resamples.csv\""), "{above}");
-    }
 }

@@ -145,6 +145,7 @@ pub fn plan(
         safety,
         smoothness,
         repetitions,
+        drawn: true,
     };
     let stop = AtomicBool::new(false);
     let share = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Figures of recorded runs as a user asks for them.
+//! Figures as a user asks for them: of recorded runs, and of plans.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -109,5 +109,47 @@ fn what_cannot_be_drawn_is_refused_before_anything_is_written() {
         assert_eq!(refused.status.code(), Some(2), "{args:?}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{args:?}: {said}");
         assert!(!folder.path().join("fedback-compare.svg").exists());
+    }
+}
+
+/// The solid line of a plan's figure, and what was planned: E and total cost.
+fn planned(folder: &Path, options: &[&str]) -> (f64, Vec<(usize, f64)>) {
+    let planned = fedback(folder, &[&["plan", "sites.toml", "--json"], options].concat());
+    assert!(planned.status.success(), "{}", String::from_utf8_lossy(&planned.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let mut cheapest = std::collections::BTreeMap::new();
+    for one in answer["alternatives"].as_array().unwrap() {
+        let least = cheapest.entry(one["local_steps"].as_u64().unwrap() as usize);
+        let least = least.or_insert(f64::INFINITY);
+        *least = one["total_time"].as_f64().unwrap().min(*least);
+    }
+    (answer["total_time"].as_f64().unwrap(), cheapest.into_iter().collect())
+}
+
+#[test]
+fn the_curve_of_a_plan_is_what_a_search_for_each_e_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let sites = "[problem]\nclients = 10\nloss = { kind = \"mean\" }\n\
+                 base = { kind = \"gaussian\", mean = { average = 10.0, variance = 0.6 } }\n\
+                 response = { kind = \"location\", sensitivity = { average = 0.8, variance = 0.1 } }\n\
+                 [algorithm]\nkind = \"p-fedavg\"\nscheme = \"full\"\n\
+                 step_size = { beta = 10.0, gamma = 200.0 }\n";
+    let sites = format!("seed = 7\nrounds = 400\nrepetitions = 2\n{sites}");
+    std::fs::write(folder.path().join("sites.toml"), sites).unwrap();
+    let free = ["--accuracy", "2", "--communication-cost", "10"];
+    let waiting = ["--accuracy", "20", "--communication-cost", "100", "--straggler", "1"];
+    for (options, line) in [(&free[..], "full"), (&waiting[..], "cheapest for each E")] {
+        let options = [options, &["--repetitions", "2"]].concat();
+        let figure = [&options[..], &["--figure", "cost.svg"]].concat();
+        let (_, drawn) = planned(folder.path(), &figure);
+        assert!((3..=16).contains(&drawn.len()), "{drawn:?}");
+        for (local_steps, cost) in drawn {
+            let only = local_steps.to_string();
+            let (found, _) =
+                planned(folder.path(), &[&options, &["--local-steps", &only][..]].concat());
+            assert!(cost <= 1.05 * found && cost >= 0.95 * found, "E = {only}: {cost}, {found}");
+        }
+        let svg = std::fs::read_to_string(folder.path().join("cost.svg")).unwrap();
+        assert_eq!(names(&svg)[0], line);
     }
 }

@@ -79,8 +79,27 @@ impl Advice {
         with_doubts(object, &self.doubts)
     }
 
-    /// Total cost over E, a line for each of a handful of cohorts and schemes.
+    /// The cheapest alternative for each E.
+    fn cheapest(&self) -> Vec<Proposal> {
+        let mut all = self.alternatives.clone();
+        all.sort_by(|a, b| {
+            (a.local_steps.cmp(&b.local_steps)).then(a.total().total_cmp(&b.total()))
+        });
+        all.dedup_by_key(|proposal| proposal.local_steps);
+        all
+    }
+
+    /// Total cost over E: the cheapest for each, then a handful of cohorts and schemes to compare with.
     pub fn figure(&self, name: &str) -> Figure {
+        let mut series = Vec::new();
+        let closely = self.question.drawn && !self.search_cut && self.best.is_ok();
+        let cheapest = self.cheapest();
+        let one_scheme = cheapest.windows(2).all(|pair| pair[0].scheme == pair[1].scheme);
+        let named = cheapest.first().filter(|_| one_scheme && closely).map(|best| best.scheme);
+        if closely && !cheapest.is_empty() {
+            let label = named.map_or("cheapest for each E".into(), scheme_label);
+            series.push(Series::line(label, 0, over_local_steps(&cheapest)));
+        }
         let mut schemes: Vec<Scheme> = Vec::new();
         for alternative in &self.alternatives {
             if !schemes.contains(&alternative.scheme) {
@@ -88,22 +107,17 @@ impl Advice {
             }
         }
         let chosen = self.best.as_ref().ok().map(|best| best.scheme);
-        let mut series: Vec<Series> = Vec::new();
         for (place, scheme) in handful(schemes, chosen).into_iter().enumerate() {
             let own = self.alternatives.iter().filter(|a| a.scheme == scheme);
-            let mut points: Vec<(f64, f64)> =
-                own.map(|a| (a.local_steps as f64, a.total())).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // A lone point is no line, unless it is the planned one.
-            if points.len() < 2 && Some(scheme) != chosen {
+            let own: Vec<Proposal> = own.copied().collect();
+            // A lone point is no line.
+            if own.len() < 2 || named == Some(scheme) {
                 continue;
             }
-            let mark = match scheme {
-                Scheme::WithReplacement { .. } => Mark::Dashed,
-                _ => Mark::Line,
-            };
-            series.push(Series::line(scheme_label(scheme), place, points).with_mark(mark));
+            let line = Series::line(scheme_label(scheme), place + 1, over_local_steps(&own));
+            series.push(line.with_mark(Mark::Dashed));
         }
+        let compared = series.iter().any(|line| line.mark == Mark::Dashed);
         if let Ok(best) = &self.best {
             let point = vec![(best.local_steps as f64, best.total())];
             series.push(Series::line("planned", 7, point).with_mark(Mark::Dots));
@@ -116,15 +130,24 @@ impl Advice {
         Figure {
             title: format!("{name}: what reaching and keeping the accuracy costs"),
             subtitle: format!(
-                "squared distance {}; a communication costs {} local steps{waiting}",
+                "squared distance {}; a communication costs {} local steps{waiting}{}",
                 short(self.question.accuracy),
-                short(prices.communication)
+                short(prices.communication),
+                if compared { "; dashed: not searched closely" } else { "" }
             ),
             x: Axis::log("local steps per round E"),
             y: Axis::log("total cost, in local steps"),
             series,
         }
     }
+}
+
+/// Costs over E, in their order.
+fn over_local_steps(proposals: &[Proposal]) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> =
+        proposals.iter().map(|one| (one.local_steps as f64, one.total())).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points
 }
 
 /// At most seven schemes: the first (full participation), the chosen one, others evenly spaced.

@@ -113,6 +113,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
         safety: args.safety,
         smoothness: args.smoothness,
         repetitions: args.repetitions.map(|value| count("--repetitions", value)).transpose()?,
+        drawn: args.figure.is_some() || !args.spec.json && std::io::stdout().is_terminal(),
     })
 }
 
