@@ -16,7 +16,7 @@ use crate::experiment::Experiment;
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
-use crate::report::{Claim, Panel, Report, Section};
+use crate::report::{Claim, Panel, Report, Section, Source};
 use crate::spec::Document;
 
 pub use study::{Studied, Study};
@@ -157,8 +157,12 @@ impl PaperFigure {
         })
     }
 
-    /// The plans of each panel.
-    pub fn plans(&self, quick: bool) -> Result<Vec<(&'static str, Vec<Plan>)>, Error> {
+    /// The plans of each panel, with another seed where one is given.
+    pub fn plans(
+        &self,
+        quick: bool,
+        seed: Option<u64>,
+    ) -> Result<Vec<(&'static str, Vec<Plan>)>, Error> {
         self.specs
             .iter()
             .map(|(name, text)| {
@@ -170,6 +174,9 @@ impl PaperFigure {
                 } else if quick {
                     document.set(&format!("repetitions={QUICK_REPETITIONS}"))?;
                 }
+                if let Some(seed) = seed {
+                    document.set(&format!("seed={seed}"))?;
+                }
                 Ok((*name, Experiment::new(&document)?.plans))
             })
             .collect()
@@ -179,10 +186,11 @@ impl PaperFigure {
     pub fn study(
         &self,
         quick: bool,
+        seed: Option<u64>,
         mut run: impl FnMut(&Plan) -> Result<Outcome, Error>,
     ) -> Result<Vec<Study>, Error> {
         let mut studies = Vec::new();
-        for (name, plans) in self.plans(quick)? {
+        for (name, plans) in self.plans(quick, seed)? {
             let mut points = Vec::new();
             for plan in plans {
                 let outcome = run(&plan)?;
@@ -211,6 +219,7 @@ impl PaperFigure {
             id: self.id.into(),
             title: self.title.into(),
             text: self.text.into(),
+            seed: studies[0].points[0].plan.spec.seed.0,
             figures: (self.panels)(studies, self.title),
             claims: (self.claims)(studies),
             curves: curves.collect(),
@@ -218,17 +227,35 @@ impl PaperFigure {
     }
 }
 
+/// The paper.
+const PAPER: Source = Source {
+    authors: "Kun Jin, Tongxin Yin, Zhongzhu Chen, Zeyu Sun, Xueru Zhang, Yang Liu, Mingyan Liu",
+    title: "Performative Federated Learning: A Solution to Model-Dependent and Heterogeneous \
+            Distribution Shifts",
+    published: "AAAI 2024",
+    link: "https://arxiv.org/abs/2305.05090",
+};
+
 /// The report of the figures that were made.
 pub fn report(sections: Vec<Section>, quick: bool) -> Report {
-    let note =
-        if quick { " A quick reproduction: few repetitions, the same exact curves." } else { "" };
+    let note = match quick {
+        true => " A quick reproduction: fewer repetitions or rounds, the same exact curves.",
+        false => "",
+    };
+    let part = match sections.len() == FIGURES.len() {
+        true => String::new(),
+        false => {
+            format!("{} of the {} parts of this reproduction: ", sections.len(), FIGURES.len())
+        }
+    };
     Report {
         title: "Performative Federated Learning, reproduced".into(),
         introduction: format!(
-            "Every figure of the paper's experiments, simulated (lines, with bands of two standard \
-             errors) and in exact expectation (dashed), and every claim about them, judged by the \
-             numbers of this run.{note}"
+            "{part}The paper's experiments, simulated (lines, with bands of two standard errors) and \
+             in exact expectation (dashed), and its claims about them, judged by the numbers of this \
+             run.{note}"
         ),
+        source: PAPER,
         sections,
     }
 }

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::error::Error;
 use crate::figure::Figure;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What the numbers say of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -66,12 +68,27 @@ pub struct Section {
     pub title: String,
     /// What is shown, in a sentence or two.
     pub text: String,
+    /// The seed of its runs.
+    pub seed: u64,
     /// Its figures.
     pub figures: Vec<Panel>,
     /// What is claimed of them.
     pub claims: Vec<Claim>,
     /// File names without ending, with curves as CSV.
     pub curves: Vec<(String, String)>,
+}
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Who wrote it.
+    pub authors: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Where it was published.
+    pub published: &'static str,
+    /// Where it can be read.
+    pub link: &'static str,
 }
 
 /// A whole report.
@@ -81,6 +98,8 @@ pub struct Report {
     pub title: String,
     /// What it is about.
     pub introduction: String,
+    /// What it is about, by whom.
+    pub source: Source,
     /// Its parts.
     pub sections: Vec<Section>,
 }
@@ -109,6 +128,30 @@ impl Report {
         Ok(folder.join("report.html"))
     }
 
+    /// How many claims met each verdict: all, holds, holds only where, does not, not decidable.
+    fn tally(&self) -> [usize; 5] {
+        let mut tally = [0; 5];
+        for claim in self.sections.iter().flat_map(|section| &section.claims) {
+            let place = match claim.verdict {
+                Verdict::Holds => 1,
+                Verdict::HoldsOnlyWhere(_) => 2,
+                Verdict::DoesNotHold => 3,
+                Verdict::NotDecidable => 4,
+            };
+            tally[0] += 1;
+            tally[place] += 1;
+        }
+        tally
+    }
+
+    /// The seeds of its runs.
+    fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = self.sections.iter().map(|section| section.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
     /// All claims, as JSON.
     pub fn verdicts(&self) -> Value {
         let claims = self.sections.iter().flat_map(|section| {
@@ -126,6 +169,20 @@ impl Report {
                 })
             })
         });
-        json!({ "format": 1, "verdicts": claims.collect::<Vec<_>>() })
+        let [claims_judged, holds, only_where, does_not, open] = self.tally();
+        json!({
+            "format": 1,
+            "version": VERSION,
+            "seeds": self.seeds(),
+            "paper": self.source.link,
+            "tally": {
+                "claims": claims_judged,
+                "holds": holds,
+                "holds_only_where": only_where,
+                "does_not_hold": does_not,
+                "not_decidable": open,
+            },
+            "verdicts": claims.collect::<Vec<_>>(),
+        })
     }
 }

@@ -35,7 +35,7 @@ pub fn reproduce(
                 Some(why) => missing.push(why),
                 None => {
                     let run = |plan: &_| run_unrecorded(plan, &mut Silent, &stop);
-                    sections.push(figure.section(&figure.study(quick, run)?));
+                    sections.push(figure.section(&figure.study(quick, None, run)?));
                 }
             }
         }

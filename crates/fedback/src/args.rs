@@ -284,6 +284,9 @@ pub struct ReproduceArgs {
     /// Fewer repetitions, the same figures and verdicts
     #[arg(long)]
     pub quick: bool,
+    /// Another seed: other populations, cohorts and draws
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Print the verdicts as JSON
     #[arg(long)]
     pub json: bool,
@@ -294,7 +297,8 @@ const REPORT: &str = "fedback-report";
 
 impl Default for ReproduceArgs {
     fn default() -> Self {
-        ReproduceArgs { figures: Vec::new(), out: REPORT.into(), quick: false, json: false }
+        let (figures, out) = (Vec::new(), REPORT.into());
+        ReproduceArgs { figures, out, quick: false, seed: None, json: false }
     }
 }
 

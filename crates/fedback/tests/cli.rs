@@ -650,9 +650,14 @@ fn the_paper_is_reproduced_and_judged() {
     }
     let page = std::fs::read_to_string(folder.path().join("page/report.html")).unwrap();
     assert!(page.len() < 3_000_000 && !page.contains("NaN"));
-    // Self-contained: the only addresses are those of XML namespaces.
-    let addresses = page.matches("http").count();
+    // Self-contained: the only addresses are those of XML namespaces, and the paper's.
+    let addresses = page.matches("http").count() - page.matches("https://arxiv.org/abs/").count();
     assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count());
+    assert!(page.contains("Kun Jin, ") && page.contains(" · seed 7<"));
+    let tally = &json["tally"];
+    let holds = json["verdicts"].as_array().unwrap().iter().filter(|v| v["verdict"] == "holds");
+    assert_eq!(tally["holds"], holds.count());
+    assert!(page.contains(&format!("Of {} claims {} hold,", tally["claims"], tally["holds"])));
     assert_eq!(page.matches("<svg").count(), 12);
     let unknown = folder.run(&["reproduce", "figure-7"]);
     assert_eq!(unknown.status.code(), Some(2));
@@ -664,7 +669,7 @@ fn the_paper_is_reproduced_and_judged() {
 fn verdicts_are_not_written_down() {
     use fedback::lab::paper::{Study, figure, studied};
     let constant_step = figure("constant-step").unwrap();
-    let mut plans = constant_step.plans(true).unwrap();
+    let mut plans = constant_step.plans(true, None).unwrap();
     let (name, plans) = plans.remove(0);
     // Clients that all react alike do not drift: a constant step then only leaves noise.
     let alike = plans.into_iter().map(|mut plan| {

@@ -7,7 +7,8 @@ use crate::report::{Claim, Verdict};
 /// E = 1 first, the largest last; scheme I, then scheme II.
 pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
     let mut numbers = Vec::new();
-    let (mut helps, mut mirrored_helps, mut too_many) = (true, true, true);
+    let (mut helps, mut mirrored_helps, mut mirrored_slows) = (true, true, true);
+    let mut too_many = true;
     let mut rounds_then_grow = true;
     for study in studies {
         let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
@@ -23,6 +24,7 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
         let last = times.len() - 1;
         helps &= falls(&times[..last]);
         mirrored_helps &= falls(&mirrored[..last]);
+        mirrored_slows &= mirrored[..last].windows(2).all(|pair| pair[1] > pair[0]);
         too_many &= times[last] > times[0];
         let rounds: Vec<f64> = times.iter().zip(&steps).map(|(t, e)| t / e).collect();
         rounds_then_grow &= rounds[1] < rounds[0] && rounds[last] > rounds[last - 1];
@@ -38,10 +40,15 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
             ),
             (false, _) => Verdict::DoesNotHold,
         },
-        reason: "Local steps shift the point that rounds settle at, by (E − 1)η/2 · Σ p r ε / (1 − ε̄) \
-                 to first order. From a start on the other side the same shift makes every larger E \
-                 slower; the numbers are below."
-            .into(),
+        reason: format!(
+            "Local steps shift the point that rounds settle at, by (E − 1)η/2 · Σ p r ε / (1 − ε̄) to \
+             first order. From a start on the other side {}.",
+            match (mirrored_slows, mirrored_helps) {
+                (true, _) => "the same shift makes every larger E slower, the largest aside",
+                (false, true) => "a larger E is faster as well, the largest aside",
+                (false, false) => "a larger E is sometimes faster and sometimes slower",
+            }
+        ),
         numbers: numbers.clone(),
     };
     let extreme = Claim {
@@ -60,10 +67,14 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
             true => Verdict::DoesNotHold,
             false => Verdict::NotDecidable,
         },
-        reason:
-            "It is the other way round: with more local steps fewer rounds are needed, until the \
+        reason: match rounds_then_grow {
+            true => {
+                "It is the other way round: with more local steps fewer rounds are needed, until the \
                  clients drift too far apart in a round. That is what makes a middle E best."
-                .into(),
+            }
+            false => "Steps to a tenth of the distance, over E: they do not fall first and grow then.",
+        }
+        .into(),
         numbers,
     };
     let mut claims = vec![slightly, extreme, rounds];

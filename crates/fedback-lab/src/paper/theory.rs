@@ -168,10 +168,10 @@ fn looseness(points: &[Studied]) -> Claim {
         place: "theorems 3.1 to 3.3",
         statement: "The mean square distance is at most υ/(γ + t)",
         verdict: if held { Verdict::Holds } else { Verdict::DoesNotHold },
-        reason: "Under the theorems' own steps, which are so small that nothing moves: the numbers of \
-                 steps that the bounds ask for stand beside those that are needed with the steps of the \
-                 figure."
-            .into(),
+        reason:
+            "Under the theorems' own steps. The numbers of steps that the bounds ask for stand \
+                 beside those that are needed with the steps of the figure."
+                .into(),
         numbers,
     }
 }
@@ -211,13 +211,21 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
     let b =
         |point: &Studied| point.guarantees(&point.protocol).bounds.printed.b.unwrap_or(f64::NAN);
     let (b1, b2) = (b(first), b(second));
+    let (left1, left2) = (first.left_at_the_end(), second.left_at_the_end());
+    let agree = if (b1 > b2) == (left1 > left2) { "agree" } else { "do not agree" };
     let order = Claim {
         id: "b1-above-b2",
         place: "section 4.1",
         statement: "Scheme II is better because B1 > B2",
         verdict: if b1 > b2 { Verdict::Holds } else { Verdict::DoesNotHold },
-        reason: "The constants as printed; the exact expectations agree with the order.".into(),
-        numbers: vec![("B1".into(), b1), ("B2".into(), b2), ("B, full".into(), b(full))],
+        reason: format!("The constants as printed; the exact expectations {agree} with the order."),
+        numbers: vec![
+            ("B1".into(), b1),
+            ("B2".into(), b2),
+            ("B, full".into(), b(full)),
+            ("left at the end, scheme I".into(), left1),
+            ("left at the end, scheme II".into(), left2),
+        ],
     };
     vec![almost_constant, more_with_e(full), order, fewer_with_k(first)]
 }

@@ -72,7 +72,7 @@ pub(super) fn convergence(studies: &[Study]) -> Vec<Claim> {
         verdict: decide(expected > 0.5),
         reason: format!(
             "Scheme II is expected closer than full participation at {:.0} % of the records: its mean \
-             is the same and sampling adds variance. In a single run it may look faster: {:.0} % of \
+             is the same and sampling adds variance. In single runs chance decides as well: {:.0} % of \
              these ended closer.",
             100.0 * expected,
             100.0 * runs
@@ -341,10 +341,10 @@ pub(super) fn unequal_weights(studies: &[Study]) -> Vec<Claim> {
             (false, _) => Verdict::DoesNotHold,
         },
         reason: format!(
-            "Coefficients p_k N/K do not sum to one and rescale the averaged iterates at random, so \
-             the mean square distance grows without bound. Averaged as deltas, with scaled \
-             objectives or under scheme I nothing of the kind happens; at these steps {:.0} % of the \
-             distance is left under each.",
+            "Coefficients p_k N/K do not sum to one and rescale the averaged iterates at random, and \
+             {:.3} times the first distance is left. Averaged as deltas, with scaled objectives or under \
+             scheme I they do not; at these steps at most {:.0} % of the distance is left there.",
+            left[0],
             100.0 * others
         ),
         numbers,

@@ -71,3 +71,13 @@ for (const figure of document.querySelectorAll(".fedback-figure")) {
     values.hidden = true;
   });
 }
+
+// Paper cannot be clicked: what is folded is open in print.
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open])")];
+  for (const details of folded) details.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const details of folded) details.open = false;
+});

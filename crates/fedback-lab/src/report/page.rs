@@ -1,6 +1,6 @@
 //! The HTML page of a report.
 
-use super::{Claim, Report, Section, Verdict};
+use super::{Claim, Report, Section, Source, VERSION, Verdict};
 use crate::words::short;
 
 const STYLE: &str = include_str!("page.css");
@@ -18,11 +18,31 @@ pub(super) fn html(report: &Report) -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n\
-         <p class=\"lead\">{introduction}</p>\n<nav><ol>{contents}</ol></nav>\n{summary}\n{sections}\
+         {made}<p class=\"lead\">{introduction}</p>\n<nav><ol>{contents}</ol></nav>\n{summary}\n{sections}\
          </main>\n<div id=\"values\" hidden></div>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         title = escape(&report.title),
         introduction = escape(&report.introduction),
+        made = made(report),
         summary = summary(report),
+    )
+}
+
+/// Whose claims, by which program and seed, and how they did.
+fn made(report: &Report) -> String {
+    let Source { authors, title, published, link } = report.source;
+    let seeds: Vec<String> = report.seeds().iter().map(u64::to_string).collect();
+    let [claims, counts @ ..] = report.tally();
+    let words = ["hold", "hold only under a condition", "do not hold", "cannot be decided"];
+    let tally: Vec<String> =
+        counts.iter().zip(words).map(|(count, word)| format!("{count} {word}")).collect();
+    format!(
+        "<p>{}: <a href=\"{link}\"><cite>{}</cite></a>, {published}</p>\n\
+         <p class=\"quiet\">fedback {VERSION} · seed {}</p>\n\
+         <p class=\"tally\">Of {claims} claims {}.</p>\n",
+        escape(authors),
+        escape(title),
+        seeds.join(", "),
+        tally.join(", ")
     )
 }
 

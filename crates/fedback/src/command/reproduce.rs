@@ -19,7 +19,7 @@ pub fn run(context: &Context, args: ReproduceArgs) -> Result<(), Error> {
             context.warn(&why);
             continue;
         }
-        let studies = figure.study(args.quick, |plan| {
+        let studies = figure.study(args.quick, args.seed, |plan| {
             let mut progress = Progress::new(&label(plan), context.quiet);
             run::run_one(context, plan, None, None, &mut progress)
         })?;
