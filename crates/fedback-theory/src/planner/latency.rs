@@ -4,7 +4,7 @@
 //! latencies: h(k) = E max of k. With replacement a client drawn twice answers once, so a round waits
 //! for the distinct clients of its cohort, Σ 1 − (1 − p_i)^K of them on average; h is read there,
 //! between whole numbers on a straight line. (h is concave, and the number of distinct clients hardly
-//! varies: the error is below one percent.)
+//! varies: the error is about one percent at most.)
 
 use fedback_core::protocol::Scheme;
 
