@@ -120,7 +120,7 @@ impl<'a> Drawing<'a> {
     fn measured(&self, names: &[String]) -> Result<Vec<Measurement>, KeyError> {
         let common = |column: &&Measurement| {
             let has = |outcome: &&Outcome| outcome.curve.columns.contains(column);
-            !matches!(column, Measurement::ClientRisk(_)) && self.outcomes.iter().all(has)
+            !column.is_one_of_many() && self.outcomes.iter().all(has)
         };
         let columns = self.outcomes.first().map_or(&[][..], |first| &first.curve.columns);
         let known: Vec<Measurement> = columns.iter().filter(common).copied().collect();

@@ -175,7 +175,7 @@ struct Running<'a> {
     seconds_before: f64,
     last_checkpoint: Instant,
     slice: u64,
-    /// θ of every repetition at the last record.
+    /// θ of every repetition at the last record, where the run may end by what moved since.
     before: Vec<Vec<f64>>,
 }
 
@@ -378,7 +378,9 @@ impl<'a> Running<'a> {
             }
         }
         curve.add(round, &values);
-        self.before = models(self.backend.state());
+        if self.plan.spec.until.is_some() {
+            self.before = models(self.backend.state());
+        }
         self.tell(sinks, &Event::Record { round, values: &values })?;
         Ok(Record { round, values })
     }

@@ -39,6 +39,7 @@ use reader::Reader;
 
 pub use checkpoint::{Checkpoint, FailedRepetition, KeptBlock};
 pub use error::StoreError;
+pub use manage::tag;
 pub use run::{NewRun, Outcome, Record, RunId, RunState, RunSummary, StoredRun};
 pub use writer::Writer;
 

@@ -8,7 +8,7 @@ use fedback_lab::recorded::RecordedRun;
 use fedback_lab::scoring::Scorer;
 use fedback_lab::show::{Shown, differing as differences};
 use fedback_lab::spec::Loss;
-use fedback_lab::store::{RunId, RunSummary, Store};
+use fedback_lab::store::{self, RunId, RunSummary, Store};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -84,15 +84,10 @@ pub fn note(
 
 /// Tags, each of them one word, once.
 pub fn words(tags: Vec<String>) -> Result<Vec<String>, Error> {
-    let is_wrong = |tag: &String| {
-        tag.is_empty() || tag.contains(|c: char| c == ',' || c.is_whitespace() || c.is_control())
-    };
-    if let Some(tag) = tags.iter().find(|tag| is_wrong(tag)) {
-        let why = format!("found {tag:?}; a tag is one word, without blanks and commas");
-        return Err(Error::input("tags", why));
-    }
     let mut once: Vec<String> = Vec::new();
     for tag in tags {
+        let tag = store::tag(&tag)
+            .map_err(|why| Error::input("tags", format!("found {tag:?}; {why}")))?;
         if !once.contains(&tag) {
             once.push(tag);
         }

@@ -90,7 +90,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub spec: SpecArgs,
     /// A word to find the run by; may be repeated
-    #[arg(long = "tag", value_name = "WORD", value_parser = store::tag)]
+    #[arg(long = "tag", value_name = "WORD", value_parser = fedback::lab::store::tag)]
     pub tags: Vec<String>,
     /// What the run is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]

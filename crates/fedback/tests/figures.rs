@@ -1,7 +1,9 @@
 //! Figures as a user asks for them: of recorded runs, and of plans.
 
+mod binary;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 const SPEC: &str = r#"
 seed = 3
@@ -26,8 +28,7 @@ every = 10
 "#;
 
 fn fedback(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.current_dir(folder).args(args).output().unwrap()
+    binary::command(folder, args).output().unwrap()
 }
 
 /// A folder with twelve runs: four E, three K each.

@@ -1,5 +1,7 @@
 //! What a mistake is answered with, and how answers fit a screen.
 
+mod binary;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -37,8 +39,8 @@ fn folder(spec: &str) -> tempfile::TempDir {
 }
 
 fn command(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.args(args).current_dir(folder).env_remove("COLUMNS");
+    let mut command = binary::command(folder, args);
+    command.env_remove("COLUMNS");
     command
 }
 

@@ -1,14 +1,15 @@
 //! A recorded run outlives its data and the version that wrote it.
 
+mod binary;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn fedback(folder: &Path, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.args(args).arg("--quiet").current_dir(folder).output().unwrap()
+    binary::command(folder, args).arg("--quiet").output().unwrap()
 }
 
 /// What a command prints; it must succeed.

@@ -1,7 +1,9 @@
 //! Sweeps as a user writes them: keys that vary together, budgets instead of rounds, what is refused.
 
+mod binary;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -32,8 +34,7 @@ fn answer(folder: &Path, args: &[&str], set: &[&str]) -> Output {
     if !folder.join("spec.toml").exists() {
         std::fs::write(folder.join("spec.toml"), SPEC).unwrap();
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.current_dir(folder).args(args);
+    let mut command = binary::command(folder, args);
     for assignment in set {
         command.args(["--set", assignment]);
     }

@@ -1,7 +1,9 @@
 //! Runs that end when the model no longer moves.
 
+mod binary;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -25,8 +27,7 @@ every = 10
 
 fn fedback(folder: &Path, args: &[&str]) -> Output {
     std::fs::write(folder.join("spec.toml"), SPEC).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-    command.current_dir(folder).args(args).output().unwrap()
+    binary::command(folder, args).output().unwrap()
 }
 
 fn json(folder: &Path, args: &[&str]) -> Value {

@@ -11,6 +11,15 @@ use super::{Outcome, RunId, RunState, Store, StoreError, StoredRun, file};
 const TABLES: [(&str, &str); 5] =
     [("kept", "run"), ("cohort", "run"), ("records", "run"), ("checkpoint", "run"), ("run", "id")];
 
+/// A tag: one word.
+pub fn tag(text: &str) -> Result<String, String> {
+    let is_odd = |c: char| c == ',' || c.is_whitespace() || c.is_control();
+    match text.is_empty() || text.contains(is_odd) {
+        false => Ok(text.into()),
+        true => Err("a tag is one word, without blanks and commas".into()),
+    }
+}
+
 impl Store {
     /// Replaces the tags and the note of a run.
     pub fn annotate(&self, id: RunId, tags: &[String], note: &str) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use fedback::lab::store::RunId;
+use fedback::lab::store::{RunId, tag};
 
 #[derive(Args)]
 pub struct RunsArgs {
@@ -162,15 +162,6 @@ pub struct ImportArgs {
     /// Print the new numbers as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// A tag: one word.
-pub fn tag(text: &str) -> Result<String, String> {
-    let is_word = |text: &str| !text.is_empty() && !text.contains([' ', ',']);
-    match is_word(text) && !text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        true => Ok(text.into()),
-        false => Err("a tag is one word, without blanks and commas".into()),
-    }
 }
 
 /// A run by its number, or all from one to another: 3, or 5-8.

@@ -1,5 +1,7 @@
 //! The command, and the files beside the tests.
 
+#![allow(dead_code, reason = "not every test needs both")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

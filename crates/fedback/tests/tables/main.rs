@@ -1,10 +1,12 @@
 //! Tables as people have them: what is said of them, and what can be asked.
 
+#[path = "../binary/mod.rs"]
+mod binary;
 mod parts;
 mod scores;
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -86,8 +88,7 @@ impl Folder {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fedback"));
-        command.args(args).current_dir(self.path()).env_remove("COLUMNS").output().unwrap()
+        binary::command(self.path(), args).env_remove("COLUMNS").output().unwrap()
     }
 
     /// What is printed, and what is said beside it.

@@ -91,6 +91,12 @@ fn groups_are_measured() {
     assert!(text.contains("by sex, held-out rows") && text.contains("  gap  "), "{text}");
     let csv = folder.good(&["export", "1", "--format", "csv"]).0;
     assert!(csv.contains("accuracy_by_group f_mean") && csv.contains("accuracy_gap_mean"), "{csv}");
+    // One of several groups is not drawn as if it were all of them; a gap is.
+    let drawn = folder.run(&["compare", "1", "--y", "risk_by_group"]);
+    let said = String::from_utf8(drawn.stderr).unwrap();
+    assert_eq!(drawn.status.code(), Some(2), "{said}");
+    assert!(said.contains("all runs measured: ") && !said.contains("by_group,"), "{said}");
+    folder.good(&["compare", "1", "--y", "risk_gap"]);
     let other = Folder::plain();
     let said = other.refused(&["run", "spec.toml", "--set", "measure.group=gender"]);
     assert!(said.contains("no group column \"gender\"; columns: id, bank, sex"), "{said}");
