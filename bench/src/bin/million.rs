@@ -79,9 +79,9 @@ fn one(clients: usize, cohort: usize, path: &Path) -> Result<String, String> {
     let experiment = experiment.map_err(|error| error.to_string())?;
     let plan = &experiment.plans[0];
     let (mut simulation, setting_up) = timed(|| {
-        let weights = plan.federation.weights().clone();
+        let weights = plan.federation().weights().clone();
         let course = Course::new(plan.protocol, weights, plan.seed(), &plan.start, 1);
-        Simulation::new(&plan.federation, course)
+        Simulation::new(plan.federation(), course)
     });
     let mut least = f64::INFINITY;
     for until in 1..=50u64 {

@@ -12,17 +12,18 @@ mod verify;
 use std::sync::atomic::AtomicBool;
 
 use fedback_core::protocol::{Aggregate, Protocol, Scheme, Step, StepSize};
-use fedback_theory::bounds::Bound;
-use fedback_theory::constants::Constants;
+use fedback_theory::bounds::{self, Bound, Bounds, Cost};
+use fedback_theory::constants::{Constant, Constants};
 use fedback_theory::planner::{self, Prices, Proposal, Task};
-use fedback_theory::round;
 use fedback_theory::stable::{Stability, stable_points};
+use serde::Serialize;
 
-use crate::bounds::{Cost, Guarantees, Overrides};
 use crate::error::Error;
 use crate::event::Sink;
-use crate::plan::{Outline, Plan};
-use crate::spec::{Count, Positive, RoundKeys, SchemeName, StepSize as SpecStep};
+use crate::plan::Plan;
+use crate::spec::{
+    Count, KeyError, Measure, Positive, RoundKeys, SchemeName, StepSize as SpecStep,
+};
 use crate::words;
 
 pub use answer::scheme_label;
@@ -40,7 +41,7 @@ pub const APPROXIMATE: f64 = 0.8;
 const MOST_STEPS: u64 = 1_000_000_000_000;
 
 /// Why nothing was found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Binding {
     /// `budget`, `accuracy` or `stability`.
     pub constraint: &'static str,
@@ -102,9 +103,8 @@ impl Advice {
         listener: &mut dyn Sink,
         stop: &AtomicBool,
     ) -> Result<Self, Error> {
-        refuse_first_arrivals(plan)?;
-        round::supported(&plan.protocol)?;
-        let exact = plan.federation.is_affine();
+        question.check(plan)?;
+        let exact = plan.federation().is_affine();
         let safety = question.safety.unwrap_or(if exact { EXACT } else { APPROXIMATE });
         let target = safety * question.accuracy;
         let mut advice = Advice {
@@ -128,7 +128,7 @@ impl Advice {
             doubts: plan.spec.doubts.clone(),
             question,
         };
-        let report = stable_points(&plan.federation, &plan.start);
+        let report = stable_points(plan.federation(), &plan.start);
         let attracting = report.points.first().filter(|p| p.stability() == Stability::Attracting);
         let Some((point, margin)) = attracting.and_then(|p| Some((&p.theta, p.gradient_margin?)))
         else {
@@ -190,7 +190,7 @@ impl Advice {
         progress(1.0);
         advice.noise_limited_local_steps =
             planner::noise_limited_local_steps(&ready.task, best.scheme, best.communication);
-        let planned = planned(plan, &best, advice.rival, point);
+        let planned = planned(plan, &best, advice.rival)?;
         advice.paper = theorem(&planned, &advice.question, &best);
         advice.verified = verify::verify(&planned, best.reach.watched, &advice, listener, stop)?;
         Ok(advice)
@@ -203,7 +203,7 @@ impl Advice {
         point: &'a [f64],
         margin: f64,
     ) -> Result<Ready<'a>, Error> {
-        let (federation, start) = (&plan.federation, &plan.start);
+        let (federation, start) = (plan.federation(), &plan.start);
         let derived = || {
             let constants = Constants::of(federation, protocol, start, Some(point));
             constants.smoothness.value
@@ -214,7 +214,7 @@ impl Advice {
             .or_else(derived)
             .filter(|value| value.is_finite() && *value > 0.0)
             .ok_or_else(|| {
-                Error::input("--smoothness", "the smoothness L was not found; give it")
+                Error::Question(KeyError::new("smoothness", "L was not found; give it"))
             })?;
         let clients = federation.clients();
         let cohort = self.question.most_clients.unwrap_or(clients);
@@ -246,19 +246,6 @@ fn unproved_binding() -> Binding {
                  accuracy, or other schemes, may do"
                 .into(),
         needed_steps: None,
-    }
-}
-
-/// Refuses a spec whose cohorts are the first to arrive.
-pub fn refuse_first_arrivals(plan: &Plan) -> Result<(), Error> {
-    match plan.protocol.scheme {
-        Scheme::FirstArrivals { .. } => Err(Error::input(
-            "algorithm.scheme",
-            "found \"first-arrivals\"; plans are made for full, with-replacement and \
-             without-replacement, since who is fast is not for a plan to choose: set one of them, \
-             without latency, deadline and correct",
-        )),
-        _ => Ok(()),
     }
 }
 
@@ -330,22 +317,16 @@ fn excluded(ready: &Ready<'_>, own: &Proposal) -> String {
 }
 
 /// The plan with the proposed setting.
-fn planned(plan: &Plan, best: &Proposal, rival: Rival, point: &[f64]) -> Plan {
-    let mut planned = plan.clone();
-    let outline: &mut Outline = &mut planned;
-    if let Some(section) = rival.section(outline.spec.algorithm.rounds().clone()) {
-        outline.spec.algorithm = section;
-    }
-    outline.protocol = rival.protocol(&outline.protocol);
-    let algorithm = outline.spec.algorithm.rounds_mut();
-    rewrite(algorithm, best);
-    outline.protocol.scheme = best.scheme;
-    outline.protocol.local_steps = best.local_steps;
-    outline.protocol.step_size = best.step_size;
-    outline.protocol.scale_objectives = algorithm.scale_objectives;
-    outline.spec.rounds = Count(best.reach.rounds);
-    outline.stable_point = Some(point.to_vec());
-    planned
+fn planned(plan: &Plan, best: &Proposal, rival: Rival) -> Result<Plan, Error> {
+    plan.with(|spec| {
+        if let Some(section) = rival.section(spec.algorithm.rounds().clone()) {
+            spec.algorithm = section;
+        }
+        rewrite(spec.algorithm.rounds_mut(), best);
+        spec.rounds = Count(best.reach.rounds);
+        spec.until = None;
+        spec.measure = Measure { every: spec.rounds, risk: false, ..Measure::default() };
+    })
 }
 
 /// Writes a proposed setting into an algorithm's section.
@@ -383,13 +364,17 @@ fn theorem(
     question: &Question,
     best: &Proposal,
 ) -> Option<(Option<Cost>, Option<Cost>)> {
-    let overrides = Overrides {
-        accuracy: Some(question.accuracy),
-        communication_cost: Some(best.communication),
-        smoothness: question.smoothness,
-        ..Overrides::default()
-    };
-    let found = Guarantees::of_plan(planned, &overrides).ok()?;
-    let cost = |bound: &Bound| found.cost(bound);
-    Some((cost(&found.bounds.printed), cost(&found.bounds.corrected)))
+    let (federation, protocol, start) = (planned.federation(), &planned.protocol, &planned.start);
+    if !bounds::are_about(protocol) {
+        return None;
+    }
+    let (stable, rounds) = (planned.stable_point.as_deref(), best.reach.rounds);
+    let mut constants = Constants::of(federation, protocol, start, stable);
+    if let Some(given) = question.smoothness {
+        constants.smoothness = Constant::given(given);
+    }
+    let found = Bounds::new(federation, protocol, start, stable, &constants, None, rounds);
+    let (accuracy, e) = (question.accuracy, best.local_steps);
+    let cost = |bound: &Bound| bound.cost(accuracy, best.communication, e);
+    Some((cost(&found.printed), cost(&found.corrected)))
 }

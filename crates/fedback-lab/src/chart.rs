@@ -4,7 +4,7 @@
 use crate::costs::Costs;
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::measure::Measurement;
-use crate::outcome::{CurvePoint, Outcome};
+use crate::outcome::Outcome;
 
 /// A run and, where it exists, its exact curve.
 pub struct Pair<'a> {
@@ -54,6 +54,8 @@ pub enum Over {
     Round,
     /// A count of [`Costs`], by its place.
     Cost(usize),
+    /// Seconds of work.
+    Time,
 }
 
 impl Over {
@@ -62,6 +64,7 @@ impl Over {
         match word {
             "step" => Some(Over::Step),
             "round" => Some(Over::Round),
+            "time" => Some(Over::Time),
             _ => Costs::NAMES.iter().position(|name| *name == word).map(Over::Cost),
         }
     }
@@ -71,14 +74,23 @@ impl Over {
             Over::Step => Axis::linear("local step t"),
             Over::Round => Axis::linear("round"),
             Over::Cost(place) => Axis::linear(Costs::NAMES[place].replace('_', " ")),
+            Over::Time => Axis::linear("time (seconds of work)"),
         }
     }
 
-    fn of(self, point: &CurvePoint) -> f64 {
+    /// Whether all records of a run can be drawn over it.
+    pub(crate) fn is_known(self, outcome: &Outcome) -> bool {
+        self.of(outcome).iter().all(|place| place.is_finite())
+    }
+
+    /// Where the records of an outcome lie; nowhere where that is not known.
+    fn of(self, outcome: &Outcome) -> Vec<f64> {
+        let points = outcome.curve.points.iter();
         match self {
-            Over::Step => point.step as f64,
-            Over::Round => point.round as f64,
-            Over::Cost(place) => point.costs.values()[place],
+            Over::Step => points.map(|point| point.step as f64).collect(),
+            Over::Round => points.map(|point| point.round as f64).collect(),
+            Over::Cost(place) => points.map(|point| point.costs.values()[place]).collect(),
+            Over::Time => outcome.times.clone(),
         }
     }
 }
@@ -129,7 +141,8 @@ pub fn banded(
                 false => simulated(series, measurement, run, band),
             }
         });
-        let exact = pair.exact.map(|exact| {
+        // Mathematics takes no time of the run.
+        let exact = pair.exact.filter(|_| over != Over::Time).map(|exact| {
             let points = means(over, measurement, exact);
             match pair.run {
                 Some(_) => exact_series(label, colour, points),
@@ -182,8 +195,11 @@ pub(crate) fn is_log(measurement: Measurement) -> bool {
 
 fn means(over: Over, measurement: Measurement, outcome: &Outcome) -> Vec<(f64, f64)> {
     let column = outcome.curve.column(measurement).into_iter();
-    let places = outcome.curve.points.iter().map(|point| over.of(point));
-    places.zip(column).map(|(place, (_, statistic))| (place, statistic.mean)).collect()
+    over.of(outcome)
+        .into_iter()
+        .zip(column)
+        .map(|(place, (_, statistic))| (place, statistic.mean))
+        .collect()
 }
 
 fn simulated(series: Series, measurement: Measurement, run: &Outcome, band: Band) -> Series {

@@ -2,7 +2,7 @@
 
 use fedback_engine::cohort::RecordedCohort;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::spec::{Batch, Deploy, RoundKeys};
 
@@ -53,14 +53,6 @@ impl Costs {
         Some(self.values()[place])
     }
 
-    /// The object of the JSON contract.
-    pub fn to_json(&self) -> Value {
-        let pairs = Costs::NAMES.into_iter().zip(self.values());
-        Value::Object(
-            pairs.map(|(name, count)| (name.into(), number(count))).collect::<Map<_, _>>(),
-        )
-    }
-
     /// In words; communications are rounds, and rows are drawn to take gradients.
     pub fn words(&self) -> String {
         let said = [
@@ -76,7 +68,7 @@ impl Costs {
 
 impl Serialize for Costs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.to_json().serialize(serializer)
+        serializer.collect_map(Costs::NAMES.into_iter().zip(self.values().map(number)))
     }
 }
 
@@ -178,7 +170,7 @@ mod tests {
         (0..4).for_each(|round| curve.add(round, &[]));
         let uploads: Vec<f64> = curve.points.iter().map(|point| point.costs.uploads).collect();
         assert_eq!(uploads, [0.0, 3.0, 5.5, 8.5]);
-        let costs = curve.costs().to_json();
+        let costs = json!(curve.costs());
         assert_eq!(costs["uploads"], json!(8.5));
         assert_eq!(costs["steps"], json!(15));
     }

@@ -2,15 +2,13 @@
 //!
 //! It is the training table of the Kaggle competition GiveMeSomeCredit: 150,000 people, ten
 //! features, and whether they were seriously late with a payment within two years. It is never part
-//! of this repository: [`fetch`] puts it into the user's cache, and a plan takes it from there. A
-//! copy is known by its hash; one that is not is taken if it has the right shape, because copies of
-//! the same table differ in line ends and number formats.
+//! of this repository: `fedback data credit` puts it into the user's cache, and a plan takes it
+//! from there. A copy is known by its hash; one that is not is taken if it has the right shape,
+//! because copies of the same table differ in line ends and number formats.
 //!
-//! The rows are prepared as by Perdomo, Zrnic, Mendler-Dünner and Hardt (2020, section 5): rows with
-//! missing cells are dropped, every feature is standardised over all that are left, and only then
-//! all positives and the first 10,000 negatives are kept.
-
-pub mod fetch;
+//! The rows are prepared as by Perdomo, Zrnic, Mendler-Dünner and Hardt (2020, section 5): rows
+//! with missing cells are dropped, every feature is standardised over all that are left, and only
+//! then all positives and the first 10,000 negatives are kept.
 
 use std::path::{Path, PathBuf};
 
@@ -41,20 +39,11 @@ pub const FEATURES: [&str; 10] = [
 /// Rows of the table.
 pub const ROWS: usize = 150_000;
 
-/// The SHA-256 of the copy that [`fetch::with_pip`] brings.
+/// The SHA-256 of the copy that `fedback data credit` fetches.
 pub const SHA256: &str = "1bd46da486a5708c58c7b01a034fae2a13b327f6f7b62ea7ba4fe3b5824b24ac";
 
 /// Negatives that are kept.
 const NEGATIVES: usize = 10_000;
-
-/// How a copy of the table was recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recognised {
-    /// Byte for byte the copy that was verified.
-    ByHash,
-    /// Other bytes with the right columns and number of rows.
-    ByShape,
-}
 
 /// Where the table is kept: `fedback/credit.csv` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 pub fn place() -> Result<PathBuf, String> {
@@ -81,18 +70,16 @@ pub fn load(place: &Path) -> Result<Vec<u8>, String> {
         }
         _ => format!("{} cannot be read: {error}", place.display()),
     })?;
-    match recognise(&bytes) {
-        Ok(_) => Ok(bytes),
-        Err(why) => {
-            Err(format!("{}: {why}; get it anew with `fedback data credit`", place.display()))
-        }
-    }
+    recognise(&bytes).map_err(|why| {
+        format!("{}: {why}; get it anew with `fedback data credit`", place.display())
+    })?;
+    Ok(bytes)
 }
 
-/// Tells the table from anything else, or says what is wrong.
-pub fn recognise(bytes: &[u8]) -> Result<Recognised, String> {
+/// Tells the table from anything else, by its hash or its shape, or says what is wrong.
+pub fn recognise(bytes: &[u8]) -> Result<(), String> {
     if sha256(bytes) == SHA256 {
-        return Ok(Recognised::ByHash);
+        return Ok(());
     }
     let mut file = CsvFile::new(bytes)?;
     let expected = std::iter::once(LABEL).chain(FEATURES);
@@ -109,7 +96,7 @@ pub fn recognise(bytes: &[u8]) -> Result<Recognised, String> {
     if rows != ROWS {
         return Err(format!("has {rows} rows; the credit table has {ROWS}"));
     }
-    read(Path::new("the table"), bytes, None, true).map(|_| Recognised::ByShape)
+    read(Path::new("the table"), bytes, None, true).map(|_| ())
 }
 
 /// Reads the table; rows with missing cells are left out.
@@ -160,7 +147,8 @@ pub(crate) fn prepare(
     Ok((table, constants))
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// The SHA-256 of some bytes, as hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -179,7 +167,7 @@ mod tests {
 
     #[test]
     fn other_copies_are_known_by_their_shape() {
-        assert_eq!(recognise(table(ROWS).as_bytes()), Ok(Recognised::ByShape));
+        assert_eq!(recognise(table(ROWS).as_bytes()), Ok(()));
         for (bytes, part) in [
             (table(ROWS - 1), "149999 rows"),
             (table(3).replace("age", "years"), "columns"),

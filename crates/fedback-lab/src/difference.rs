@@ -24,7 +24,7 @@ pub fn differences(objects: &[Value]) -> Vec<Difference> {
 /// are none.
 pub fn parameters(runs: &[&Outcome]) -> Vec<Difference> {
     let specs: Vec<Value> = runs.iter().map(|run| json!(run.spec)).collect();
-    let set: Vec<String> = runs.iter().flat_map(|run| run.all_set()).map(|(key, _)| key).collect();
+    let set: Vec<String> = runs.iter().flat_map(|run| run.all_set.keys().cloned()).collect();
     let differing: Vec<String> = differences(&specs).into_iter().map(|one| one.key).collect();
     let place = |one: &Difference| set.iter().position(|key| covers(key, &one.key));
     let asked = |one: &Difference| place(one).is_some() || differing.contains(&one.key);

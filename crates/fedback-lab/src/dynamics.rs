@@ -12,6 +12,7 @@ use fedback_core::protocol::{Protocol, Scheme};
 use fedback_theory::cohort::{Arrived, WeightsThatCount, effective_weights};
 use fedback_theory::inclusion::{inclusion, nobody, pairs};
 use fedback_theory::round;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::plan::Plan;
@@ -32,13 +33,14 @@ pub struct Dynamics<'a> {
 }
 
 /// What speed makes of the weights.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Speed {
     /// π_i: the probability of being among the first.
     pub inclusion: Vec<f64>,
     /// The weights that rounds effectively use.
     pub effective_weights: Vec<f64>,
     /// Whether coefficients make up for speed.
+    #[serde(skip)]
     pub correct: bool,
 }
 
@@ -49,7 +51,7 @@ impl Speed {
             return Ok(None);
         };
         let planned = plan.arrivals.as_ref().ok_or_else(unknown)?;
-        let weights = plan.federation.weights();
+        let weights = plan.federation().weights();
         let inclusion = match &planned.inclusion {
             Some(known) => known.to_vec(),
             None => inclusion(&planned.arrivals, cohort).map_err(no_inclusion)?,
@@ -67,7 +69,7 @@ impl Speed {
     /// The problem at the effective weights.
     pub fn federation(&self, plan: &Plan) -> Result<Federation, String> {
         let weights = self.effective_weights.as_slice();
-        plan.federation.with_weights(weights).map_err(|misfit| misfit.to_string())
+        plan.federation().with_weights(weights).map_err(|misfit| misfit.to_string())
     }
 }
 
@@ -80,7 +82,7 @@ impl<'a> Dynamics<'a> {
     pub fn of(plan: &'a Plan) -> Result<Self, Error> {
         round::supported(&plan.protocol)?;
         let mut dynamics = Dynamics {
-            federation: Cow::Borrowed(&plan.federation),
+            federation: Cow::Borrowed(plan.federation()),
             protocol: plan.protocol,
             arrived: None,
             speed: None,
@@ -106,7 +108,7 @@ impl<'a> Dynamics<'a> {
             let moments = pairs(&planned.arrivals, cohort).map_err(no_inclusion);
             match moments.and_then(|pairs| Ok((pairs, speed.federation(plan)?))) {
                 Ok((pairs, federation)) => {
-                    let weights = plan.federation.weights();
+                    let weights = plan.federation().weights();
                     let arrived = Arrived::new(weights, pairs, cohort, correct);
                     dynamics.arrived = Some(arrived.or_nobody(nobody(&planned.arrivals)));
                     if WeightsThatCount::of(&plan.protocol)? == WeightsThatCount::Effective {

@@ -4,11 +4,16 @@ use std::fmt;
 
 use fedback_engine::backend::AssemblyError;
 
+use crate::spec::KeyError;
+
 /// An error for a person to read.
 #[derive(Debug)]
 pub enum Error {
     /// The input was wrong; nothing was written. Exit code 2.
     Input(String),
+    /// A question was asked with a value that makes no sense, named by its field; nothing was
+    /// written. Exit code 2.
+    Question(KeyError),
     /// The run failed; what was recorded is kept. Exit code 1.
     Failed(String),
     /// The user asked to stop. Exit code 130.
@@ -25,7 +30,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Failed(_) => 1,
-            Error::Input(_) => 2,
+            Error::Input(_) | Error::Question(_) => 2,
             Error::Interrupted(_) => 130,
         }
     }
@@ -34,6 +39,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::Question(error) => error.fmt(f),
             Error::Input(message) | Error::Failed(message) | Error::Interrupted(message) => {
                 f.write_str(message)
             }

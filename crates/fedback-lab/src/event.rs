@@ -5,6 +5,7 @@ use fedback_engine::cohort::RecordedCohort;
 
 use crate::error::Error;
 use crate::plan::Outline;
+use crate::store::Record;
 
 /// Something that happened in a run.
 #[derive(Debug)]
@@ -17,12 +18,7 @@ pub enum Event<'a> {
         round: u64,
     },
     /// A record was taken.
-    Record {
-        /// Rounds closed.
-        round: u64,
-        /// Column after column, repetition after repetition.
-        values: &'a [f64],
-    },
+    Record(&'a Record),
     /// A round was closed with a cohort that the seed alone does not tell.
     Cohort(&'a RecordedCohort),
     /// Rounds were closed.
@@ -67,4 +63,11 @@ impl Ending {
 pub trait Sink {
     /// Takes one event.
     fn take(&mut self, event: &Event<'_>) -> Result<(), Error>;
+}
+
+/// Nobody listens.
+impl Sink for () {
+    fn take(&mut self, _event: &Event<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 }

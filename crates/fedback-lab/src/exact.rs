@@ -24,7 +24,7 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
         .collect();
     let stable = plan.stable_point.as_deref();
     // Who arrives together with whom is asked only where the answer is of use.
-    let affine = plan.federation.is_affine();
+    let affine = plan.federation().is_affine();
     let dynamics = affine.then(|| Dynamics::of(plan)).transpose()?;
     round::supported(&plan.protocol)?;
     if let Some(why) = dynamics.as_ref().and_then(|dynamics| dynamics.unknown.as_ref()) {
@@ -33,7 +33,7 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     }
     let protocol = dynamics.as_ref().map_or(&plan.protocol, |dynamics| &dynamics.protocol);
     let arrived = dynamics.as_ref().and_then(|dynamics| dynamics.arrived.as_ref());
-    let mut moments = ExactCurve::new(&plan.federation, protocol, arrived, &plan.start, stable)
+    let mut moments = ExactCurve::new(plan.federation(), protocol, arrived, &plan.start, stable)
         .map_err(no_moments)?;
     let mut curve = Curve::new(&plan.spec, plan.clients(), &columns);
     curve.add_exact(&moments.moments());

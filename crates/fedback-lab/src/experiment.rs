@@ -12,9 +12,9 @@ use crate::facts::{Facts, machine};
 use crate::outcome::Outcome;
 use crate::plan::{Built, Outline, Plan};
 use crate::recorded::RecordedRun;
-use crate::runner::{self, LiveRun, Resume, Runnable};
+use crate::runner::{self, LiveRun, Runnable};
 use crate::spec::Document;
-use crate::store::{self, Checkpoint, NewRun, Record, RunId, Store, StoreError, StoredRun, Writer};
+use crate::store::{Checkpoint, NewRun, RunId, Store, StoreError, StoredRun, Writer};
 
 /// The plans of a spec.
 #[derive(Debug)]
@@ -32,6 +32,19 @@ impl Experiment {
         let swept = points.iter().any(|point| !point.set.is_empty());
         let plan = |point| Plan::new(point, &document.directory, &document.origin);
         Ok(Experiment { plans: points.into_iter().map(plan).collect::<Result<_, _>>()?, swept })
+    }
+
+    /// The plan of a document without a sweep.
+    pub fn only(document: &Document) -> Result<Plan, Error> {
+        let mut plans = Experiment::new(document)?.plans;
+        match (plans.pop(), plans.is_empty()) {
+            (Some(plan), true) => Ok(plan),
+            _ => {
+                let why = "has a sweep of several points; one is asked for: leave [sweep] out, and \
+                           set its keys (--set)";
+                Err(Error::input(&document.origin, why))
+            }
+        }
     }
 
     /// Reads a spec file and plans it.
@@ -58,46 +71,127 @@ pub fn begin(store: &Store, plan: &Outline, warnings: Vec<String>) -> Result<Run
     Ok(store.begin(&run)?)
 }
 
-/// Runs a plan and records it under `id`.
-pub fn run_recorded(
-    plan: &impl Runnable,
-    store: &Store,
-    id: RunId,
-    resume: Option<Resume>,
+/// Runs a plan, on from what was recorded, and records it where `record` says.
+pub fn run(
+    plan: &dyn Runnable,
+    record: Option<(&Store, RunId)>,
+    from: Option<&StoredRun>,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
-    let mut recording = Recording { writer: Some(store.writer(id)?), store };
-    runner::run(plan, resume, &mut [&mut recording, listener], stop)
+    recorded(record, listener, |sinks| runner::run(plan, from, sinks, stop))
 }
 
-/// Runs a plan without recording it.
-pub fn run_unrecorded(
-    plan: &impl Runnable,
-    listener: &mut dyn Sink,
-    stop: &AtomicBool,
-) -> Result<Outcome, Error> {
-    runner::run(plan, None, &mut [listener], stop)
-}
-
-/// Runs a plan with real clients, and records it where `record` says. It goes on from `resume`.
+/// Runs a plan with real clients, on from what was recorded, and records it where `record` says.
 ///
 /// A run that stops because too few clients answer, or because the transport breaks, can be resumed
 /// from its last round.
 pub fn run_live(
     live: LiveRun<'_>,
     record: Option<(&Store, RunId)>,
-    resume: Option<Resume>,
+    from: Option<&StoredRun>,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
-    match record {
-        Some((store, id)) => {
-            let mut recording = Recording { writer: Some(store.writer(id)?), store };
-            runner::run_live(live, resume, &mut [&mut recording, listener], stop)
-        }
-        None => runner::run_live(live, resume, &mut [listener], stop),
+    recorded(record, listener, |sinks| runner::run_live(live, from, sinks, stop))
+}
+
+/// Does something with a sink that writes to a store beside the listener, where there is one.
+fn recorded<T>(
+    record: Option<(&Store, RunId)>,
+    listener: &mut dyn Sink,
+    run: impl FnOnce(&mut [&mut dyn Sink]) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let Some((store, id)) = record else { return run(&mut [listener]) };
+    let mut recording = Recording { writer: Some(store.writer(id)?), store };
+    run(&mut [&mut recording, listener])
+}
+
+/// Plans that can be run in memory, and what their user should know before.
+pub struct Ready<'a> {
+    plans: Vec<&'a dyn Runnable>,
+    /// What is said of every plan.
+    warnings: Vec<Vec<String>>,
+}
+
+/// Where runs are kept, and what they are called there.
+#[derive(Clone, Copy, Debug)]
+pub struct Keep<'a> {
+    /// The store, which is made where there is none.
+    pub store: &'a Path,
+    /// Their tags.
+    pub tags: &'a [String],
+    /// Their note.
+    pub note: &'a str,
+}
+
+/// What came of some plans.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// What the runs left, up to the first that was interrupted.
+    pub outcomes: Vec<Outcome>,
+    /// Their numbers, where they are recorded: of all of them.
+    pub ids: Vec<RunId>,
+}
+
+impl<'a> Ready<'a> {
+    /// Refuses plans that memory cannot run.
+    pub fn new(plans: Vec<&'a dyn Runnable>) -> Result<Self, Error> {
+        plans.iter().try_for_each(|plan| plan.outline().check_arrivals())?;
+        let warnings = plans.iter().map(|plan| plan.warnings()).collect();
+        Ok(Ready { plans, warnings })
     }
+
+    /// What to say before the first round: what is said of the first point goes for most of the
+    /// others.
+    pub fn warnings(&self) -> &[String] {
+        self.warnings.first().map_or(&[], Vec::as_slice)
+    }
+
+    /// Runs one after the other. All are recorded before the first one starts, so that an
+    /// interrupted sweep can be resumed as a whole.
+    pub fn run(
+        self,
+        keep: Option<Keep<'_>>,
+        listener: &mut dyn Sink,
+        stop: &AtomicBool,
+    ) -> Result<Finished, Error> {
+        let store = keep.map(|keep| Store::open(keep.store)).transpose()?;
+        let mut finished = Finished::default();
+        if let (Some(store), Some(keep)) = (&store, keep) {
+            for (plan, warnings) in self.plans.iter().zip(self.warnings) {
+                let id = begin(store, plan.outline(), warnings)?;
+                if !(keep.tags.is_empty() && keep.note.is_empty()) {
+                    store.annotate(id, keep.tags, keep.note)?;
+                }
+                finished.ids.push(id);
+            }
+        }
+        for (place, plan) in self.plans.into_iter().enumerate() {
+            let record = store.as_ref().zip(finished.ids.get(place).copied());
+            let outcome = run(plan, record, None, listener, stop)?;
+            let interrupted = outcome.ending == Ending::Interrupted;
+            let exact = if interrupted { None } else { plan.exact() };
+            finished.outcomes.push(outcome.with_exact(exact));
+            if interrupted {
+                break;
+            }
+        }
+        Ok(finished)
+    }
+}
+
+/// Goes on with a recorded run, of which something is left.
+pub fn resume(
+    plan: &dyn Runnable,
+    store: &Store,
+    from: &StoredRun,
+    listener: &mut dyn Sink,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    let outcome = run(plan, Some((store, from.id)), Some(from), listener, stop)?;
+    let exact = if outcome.ending == Ending::Interrupted { None } else { plan.exact() };
+    Ok(outcome.with_exact(exact))
 }
 
 /// A recorded run, run again in memory.
@@ -112,7 +206,7 @@ pub struct Replayed {
 /// Runs a recorded run again in memory, as far as it got, with the cohorts that it recorded and
 /// those that its seed draws elsewhere. Writes nothing.
 pub fn replay(
-    plan: &impl Runnable,
+    plan: &dyn Runnable,
     stored: &StoredRun,
     listener: &mut dyn Sink,
     stop: &AtomicBool,
@@ -121,11 +215,10 @@ pub fn replay(
         let why = "it was interrupted before anything was recorded; there is nothing to compare";
         return Err(Error::input(format!("run {}", stored.id), why));
     };
-    let (outcome, again) =
-        runner::replay(plan, &stored.cohorts, checkpoint.round, &mut [listener], stop)?;
+    let (outcome, again) = runner::replay(plan, stored, checkpoint.round, &mut [listener], stop)?;
     let recorded = checkpoint.state(plan.outline().beginning());
     let same = recorded.is_some_and(|recorded| recorded.same_bits(&again));
-    Ok(Replayed { outcome, same })
+    Ok(Replayed { outcome: outcome.with_exact(plan.exact()), same })
 }
 
 /// The sink that writes to a store.
@@ -139,20 +232,14 @@ impl Sink for Recording<'_> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         match event {
             Event::Started { .. } | Event::Advanced { .. } => {}
-            Event::Record { round, values } => {
-                writer.record(Record { round: *round, values: values.to_vec() })?;
-            }
+            Event::Record(record) => writer.record((*record).clone())?,
             Event::Cohort(cohort) => writer.cohort((*cohort).clone())?,
             Event::Checkpoint { state, seconds } => {
                 writer.checkpoint(Checkpoint::of(state, *seconds))?;
             }
             Event::Ended(ending) => {
                 let Some(writer) = self.writer.take() else { return Ok(()) };
-                match ending {
-                    Ending::Done => writer.finish(store::Outcome::Done)?,
-                    Ending::Failed(why) => writer.finish(store::Outcome::Failed(why.clone()))?,
-                    Ending::Interrupted => writer.flush()?,
-                }
+                writer.finish(ending)?;
                 let path = self.store.path();
                 if !path.exists() {
                     let why = "was moved or deleted during the run, which is not recorded";
@@ -204,16 +291,6 @@ impl Reopened {
             let why = "a part of its problem is a function or a real site; go on with it from \
                        Python or on Flower";
             Error::input(format!("run {}", self.stored.id), why)
-        })
-    }
-
-    /// Where the run goes on.
-    pub fn resume(&self) -> Option<Resume> {
-        Some(Resume {
-            state: self.stored.checkpoint.as_ref()?.state(self.plan.beginning())?,
-            seconds: self.seconds(),
-            records: self.stored.records.clone(),
-            cohorts: self.stored.cohorts.clone(),
         })
     }
 }

@@ -11,12 +11,17 @@ mod json;
 mod picture;
 mod words;
 
+use std::path::Path;
+
 use fedback_core::stream::Seed;
 use fedback_fit::bracket::Bracket;
 use fedback_fit::contrast::Joint;
 use fedback_fit::missing::Missing;
 use fedback_fit::model::{Direction, Model, Shape};
 use fedback_fit::selection::{Choice, Evidence};
+
+use crate::error::Error;
+use crate::spec::KeyError;
 
 pub use doubts::Tested;
 pub use folder::Folder;
@@ -37,6 +42,34 @@ pub struct Question {
     pub confidence: f64,
     /// Everything random comes from it.
     pub seed: Seed,
+}
+
+impl Question {
+    /// Refuses what makes no sense.
+    pub fn check(&self) -> Result<(), Error> {
+        match (0.5..1.0).contains(&self.confidence) {
+            true => Ok(()),
+            false => {
+                let allowed = "allowed: 0.5 or more, and below 1";
+                let why = format!("found {}; {allowed}", self.confidence);
+                Err(Error::Question(KeyError::new("confidence", why)))
+            }
+        }
+    }
+}
+
+/// Reads two files, fits, and writes a folder, which must not be there unless it may be replaced.
+pub fn fit(
+    (data, deployments): (&Path, &Path),
+    columns: &Columns,
+    question: &Question,
+    (output, replace): (&Path, bool),
+) -> Result<(Fitted, Folder), Error> {
+    question.check()?;
+    let folder = Folder::new(output, replace)?;
+    let fitted = Fitted::new(Input::read(data, deployments, columns)?, question)?;
+    folder.write(&fitted)?;
+    Ok((fitted, folder))
 }
 
 /// What was found.

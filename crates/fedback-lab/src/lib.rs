@@ -1,14 +1,12 @@
 //! Experiments on reacting populations.
 //!
 //! The way of a run: [`spec`] (what the user typed) → [`plan`] (checked and built) → [`runner`] (the
-//! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`], [`solution`] and
-//! [`bounds`] are what theory says of the same plan
-//! ([`dynamics`] is what it looks at), [`check`] is its verdict, [`advice`] what the plan
+//! only loop) → [`event`] → sinks, of which the [`store`] is one. [`exact`] and [`solution`] are
+//! what theory says of the same plan ([`dynamics`] is what it looks at), [`check`] is its verdict, [`advice`] what the plan
 //! should have been; [`chart`] puts runs and theory side by side in a [`figure`]. [`fit`] makes a spec
 //! of what was observed. Theory gives reasons as data, [`words`] makes sentences of them.
 
 pub mod advice;
-pub mod bounds;
 pub mod bundle;
 pub mod chart;
 pub mod check;
@@ -28,11 +26,9 @@ pub mod figure;
 pub mod fit;
 pub mod measure;
 pub mod outcome;
-pub mod paper;
 pub mod plan;
 pub mod plot;
 pub mod recorded;
-pub mod report;
 pub mod runner;
 pub mod scoring;
 pub mod show;

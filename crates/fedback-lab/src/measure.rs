@@ -239,7 +239,7 @@ pub struct Exactly<'a> {
 impl<'a> Exactly<'a> {
     /// Prepares what the plan asks for.
     pub fn new(plan: &'a Plan) -> Self {
-        let risk = plan.spec.measure.risk.then(|| PerformativeRisk::new(&plan.federation));
+        let risk = plan.spec.measure.risk.then(|| PerformativeRisk::new(plan.federation()));
         Exactly { plan, risk }
     }
 }
@@ -250,19 +250,19 @@ impl Judge for Exactly<'_> {
     }
 
     fn client_risk(&self, model: Model<'_>, client: usize) -> Result<f64, WorkError> {
-        Ok(self.plan.federation.population(client).risk(model.theta, model.theta))
+        Ok(self.plan.federation().population(client).risk(model.theta, model.theta))
     }
 
     fn accuracy(&self, model: Model<'_>) -> f64 {
-        score::accuracy(&self.plan.federation, model.theta).unwrap_or(f64::NAN)
+        score::accuracy(self.plan.federation(), model.theta).unwrap_or(f64::NAN)
     }
 
     fn auc(&self, model: Model<'_>) -> f64 {
-        score::auc(&self.plan.federation, model.theta).unwrap_or(f64::NAN)
+        score::auc(self.plan.federation(), model.theta).unwrap_or(f64::NAN)
     }
 
     fn held_out(&self, model: Model<'_>, measurement: Measurement) -> f64 {
-        let Some(held) = &self.plan.holdout else { return f64::NAN };
+        let Some(held) = self.plan.holdout() else { return f64::NAN };
         let theta = model.theta;
         match measurement {
             Measurement::HoldoutRisk => held.risk(theta, theta),
@@ -275,8 +275,8 @@ impl Judge for Exactly<'_> {
 
     fn groups(&self, model: Model<'_>, part: Part) -> Vec<GroupScore> {
         let federation: Option<&Federation> = match part {
-            Part::Training => Some(&self.plan.federation),
-            Part::Holdout => self.plan.holdout.as_ref(),
+            Part::Training => Some(self.plan.federation()),
+            Part::Holdout => self.plan.holdout(),
         };
         federation.and_then(|rows| by_group(rows, model.theta)).unwrap_or_default()
     }

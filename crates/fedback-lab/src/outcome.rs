@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use fedback_engine::cohort::RecordedCohort;
 use fedback_theory::exact::Moments;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::costs::{Costs, Prices};
@@ -17,11 +18,11 @@ use crate::measure::Measurement;
 use crate::plan::Outline;
 use crate::spec::Spec;
 use crate::table_summary::TableSummary;
-use fedback_core::state::State;
+use fedback_core::state::{Repetition, State};
 
 /// A mean over repetitions. The standard deviation is the sample's (0 for one repetition), and
 /// does not exist for exact expectations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistic {
     /// The mean.
     pub mean: f64,
@@ -47,10 +48,6 @@ impl Statistic {
     /// The standard error of the mean; none of a single repetition, nor of an expectation.
     pub fn standard_error(self, repetitions: u64) -> Option<f64> {
         self.sd.filter(|_| repetitions > 1).map(|sd| sd / (repetitions as f64).sqrt())
-    }
-
-    fn to_json(self) -> Value {
-        json!({ "mean": self.mean, "sd": self.sd })
     }
 }
 
@@ -147,20 +144,22 @@ impl Curve {
         self.points.iter().map(|point| (point.step, point.values[place])).collect()
     }
 
-    fn to_json(&self) -> Value {
-        self.points.iter().map(|point| self.point_to_json(point)).collect()
+    /// The last value of a column.
+    pub fn last(&self, measurement: Measurement) -> Option<Statistic> {
+        self.column(measurement).last().map(|(_, statistic)| *statistic)
     }
 
-    fn point_to_json(&self, point: &CurvePoint) -> Value {
+    /// A record as an object of the JSON contract.
+    pub(crate) fn object(&self, point: &CurvePoint) -> Map<String, Value> {
         let mut object = Map::new();
         object.insert("round".into(), point.round.into());
         object.insert("step".into(), point.step.into());
-        object.insert("costs".into(), point.costs.to_json());
+        object.insert("costs".into(), json!(point.costs));
         if self.distance_asked && !self.columns.contains(&Measurement::Distance) {
             object.insert("distance_sq".into(), Value::Null);
         }
         for (column, statistic) in self.columns.iter().zip(&point.values) {
-            let value = statistic.to_json();
+            let value = json!(statistic);
             match column.is_one_of_many() {
                 true => {
                     let list = object.entry(column.name()).or_insert_with(|| json!([]));
@@ -171,53 +170,94 @@ impl Curve {
                 }
             }
         }
-        Value::Object(object)
+        object
+    }
+}
+
+impl Serialize for Curve {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.points.iter().map(|point| self.object(point)))
     }
 }
 
 /// What a run leaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
+    /// The version of this contract.
+    pub format: u32,
     /// The spec's name.
     pub name: String,
-    /// What a sweep set to get here.
-    pub set: Map<String, Value>,
-    /// What `--set` set.
-    pub assigned: Map<String, Value>,
-    /// The spec.
-    pub spec: Spec,
     /// The version of fedback that began it.
     pub version: String,
-    /// What the spec doubts.
-    pub doubts: Vec<String>,
+    /// Everything random came from it.
+    pub seed: u64,
+    /// What `--set` and a sweep set.
+    #[serde(rename = "set")]
+    pub all_set: Map<String, Value>,
+    /// What a sweep set to get here.
+    #[serde(skip)]
+    pub set: Map<String, Value>,
     /// How many repetitions.
     pub repetitions: u64,
     /// How many clients.
     pub clients: usize,
     /// Their names.
     pub client_names: Option<Vec<String>>,
+    /// Coordinates of θ.
+    pub dim: usize,
     /// The names of θ's coordinates.
     pub coordinates: Option<Vec<String>>,
     /// What the table was found to hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
-    /// Coordinates of θ.
-    pub dim: usize,
     /// θ^PS.
     pub stable_point: Option<Vec<f64>>,
     /// What was measured.
     pub curve: Curve,
-    /// Exact expectations of the same run, where they were asked for and exist.
-    pub exact: Option<Box<Outcome>>,
-    /// The last θ of every repetition; none for exact expectations.
-    pub final_theta: Option<Vec<Vec<f64>>>,
-    /// Repetitions that stopped being finite, with the round in which they did.
-    pub failed: Vec<(u64, u64)>,
+    /// What a simulation leaves; none for exact expectations.
+    #[serde(flatten)]
+    pub simulated: Option<Simulated>,
+    /// Repetitions that stopped being finite.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<Failed>,
     /// How it ended.
+    #[serde(skip)]
     pub ending: Ending,
     /// Seconds spent.
     pub seconds: f64,
+    /// Seconds of work by every record; none of exact expectations. The same run again has others.
+    #[serde(skip)]
+    pub times: Vec<f64>,
     /// The round from which it was resumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_from: Option<u64>,
+    /// The spec.
+    pub spec: Spec,
+    /// What the spec doubts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
+}
+/// What a simulation leaves, and an expectation does not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Simulated {
+    /// Exact expectations at the same rounds, where they were asked for and exist.
+    #[serde(serialize_with = "only_curve")]
+    pub exact: Option<Box<Outcome>>,
+    /// The last θ of every repetition; none of those that failed.
+    pub final_theta: Vec<Option<Vec<f64>>>,
+}
+
+fn only_curve<S: Serializer>(exact: &Option<Box<Outcome>>, to: S) -> Result<S::Ok, S::Error> {
+    exact.as_ref().map(|exact| &exact.curve).serialize(to)
+}
+
+/// A repetition that stopped being finite.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Failed {
+    /// Its number, from 0.
+    pub repetition: u64,
+    /// The round in which it did.
+    pub round: u64,
 }
 
 impl Outcome {
@@ -227,14 +267,17 @@ impl Outcome {
         state: &State,
         seconds: f64,
         ending: Ending,
-        resumed_from: Option<u64>,
     ) -> Self {
+        let theta = |one: &Repetition| one.failed.is_none().then(|| one.theta().to_vec());
+        let final_theta = state.repetitions.iter().map(theta).collect();
+        let failed = state.failed().into_iter();
         Outcome {
-            final_theta: Some(state.repetitions.iter().map(|one| one.theta().to_vec()).collect()),
-            failed: state.failed().into_iter().map(|(number, round)| (number, round.0)).collect(),
+            simulated: Some(Simulated { exact: None, final_theta }),
+            failed: failed
+                .map(|(repetition, round)| Failed { repetition, round: round.0 })
+                .collect(),
             ending,
             seconds,
-            resumed_from,
             ..Outcome::of_exact(plan, curve, 0.0)
         }
     }
@@ -246,105 +289,63 @@ impl Outcome {
     /// The outcome of a spec of which so much is known, without its models.
     pub(crate) fn new(spec: &Spec, set: Map<String, Value>, facts: Facts, curve: Curve) -> Self {
         Outcome {
+            format: 1,
             name: spec.name.clone(),
-            set,
-            doubts: spec.doubts.clone(),
-            assigned: facts.assigned,
-            spec: spec.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
+            seed: spec.seed.0,
+            all_set: facts.assigned.into_iter().chain(set.clone()).collect(),
+            set,
             repetitions: spec.repetitions.0,
             clients: facts.clients,
             client_names: facts.client_names,
+            dim: facts.dim,
             coordinates: facts.coordinates,
             table: facts.table,
-            dim: facts.dim,
             stable_point: facts.stable_point,
             curve,
-            exact: None,
-            final_theta: None,
+            simulated: None,
             failed: Vec::new(),
             ending: Ending::Done,
             seconds: 0.0,
+            times: Vec::new(),
             resumed_from: None,
+            spec: spec.clone(),
+            doubts: spec.doubts.clone(),
         }
     }
 
     /// The same with exact expectations, as far as it got.
-    pub fn with_exact(self, exact: Option<Outcome>) -> Self {
+    pub fn with_exact(mut self, exact: Option<Outcome>) -> Self {
         let last = self.curve.points.last().map_or(0, |point| point.round);
-        let exact = exact.map(|mut exact| {
+        if let (Some(simulated), Some(mut exact)) = (&mut self.simulated, exact) {
             exact.curve.points.retain(|point| point.round <= last);
-            Box::new(exact)
-        });
-        Outcome { exact, ..self }
+            simulated.exact = Some(Box::new(exact));
+        }
+        self
     }
 
-    /// What `--set` and a sweep set.
-    pub fn all_set(&self) -> Map<String, Value> {
-        let set = self.set.iter().map(|(key, value)| (key.clone(), value.clone()));
-        self.assigned.clone().into_iter().chain(set).collect()
+    /// Exact expectations beside a simulation.
+    pub fn exact(&self) -> Option<&Outcome> {
+        self.simulated.as_ref()?.exact.as_deref()
     }
 
-    /// The object of the JSON contract.
-    pub fn to_json(&self) -> Value {
-        let mut object = Map::new();
-        let mut put = |key: &str, value: Value| object.insert(key.into(), value);
-        put("format", 1.into());
-        put("name", json!(self.name));
-        put("version", json!(self.version));
-        put("seed", self.spec.seed.0.into());
-        put("set", Value::Object(self.all_set()));
-        put("repetitions", self.repetitions.into());
-        put("clients", self.clients.into());
-        put("client_names", json!(self.client_names));
-        put("dim", self.dim.into());
-        put("coordinates", json!(self.coordinates));
-        if let Some(table) = &self.table {
-            put("table", json!(table));
-        }
-        put("stable_point", json!(self.stable_point));
-        put("curve", self.curve.to_json());
-        if self.final_theta.is_some() {
-            put("exact", self.exact.as_ref().map_or(Value::Null, |exact| exact.curve.to_json()));
-        }
-        if let Some(thetas) = &self.final_theta {
-            let failed = |n: usize| self.failed.iter().any(|(number, _)| *number == n as u64);
-            let row = |(n, theta): (usize, &Vec<f64>)| match failed(n) {
-                true => Value::Null,
-                false => json!(theta),
-            };
-            put("final_theta", thetas.iter().enumerate().map(row).collect());
-        }
-        if !self.failed.is_empty() {
-            let list = self.failed.iter();
-            let list = list.map(|(n, round)| json!({ "repetition": n, "round": round }));
-            put("failed", list.collect());
-        }
-        put("seconds", json!(self.seconds));
-        if let Some(round) = self.resumed_from {
-            put("resumed_from", round.into());
-        }
-        put("spec", json!(self.spec));
-        with_doubts(Value::Object(object), &self.doubts)
+    /// The last θ of every repetition, none of those that failed; empty for exact expectations.
+    pub fn final_theta(&self) -> &[Option<Vec<f64>>] {
+        self.simulated.as_ref().map_or(&[], |run| &run.final_theta)
     }
-}
-
-/// An object with what the spec doubts, where it doubts anything.
-pub(crate) fn with_doubts(mut object: Value, doubts: &[String]) -> Value {
-    if !doubts.is_empty() {
-        object["doubts"] = json!(doubts);
-    }
-    object
 }
 
 /// One object, or the object of a sweep.
 pub fn to_json(outcomes: &[Outcome], swept: bool) -> Value {
-    let points = outcomes.iter().map(|outcome| (&outcome.set, outcome.to_json())).collect();
-    points_to_json(points, swept)
+    points_to_json(outcomes.iter().map(|outcome| (&outcome.set, outcome)), swept)
 }
 
 /// The object of the only point, or of a sweep: each point's object after what was set to get there.
-pub fn points_to_json(mut points: Vec<(&Map<String, Value>, Value)>, swept: bool) -> Value {
+pub fn points_to_json<'a>(
+    points: impl Iterator<Item = (&'a Map<String, Value>, impl Serialize)>,
+    swept: bool,
+) -> Value {
+    let mut points: Vec<_> = points.map(|(set, point)| (set, json!(point))).collect();
     if let (1, false, Some((_, only))) = (points.len(), swept, points.first_mut()) {
         return only.take();
     }

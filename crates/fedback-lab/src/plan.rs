@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod built;
+mod by_hand;
 mod custom;
 mod hash;
 mod problem;
@@ -12,7 +13,7 @@ mod sites;
 mod sizes;
 mod table;
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,10 +25,12 @@ use fedback_core::protocol::{self, LocalRule, Protocol, Scheme, ServerRule};
 use fedback_core::response::Shift;
 use fedback_core::stream::Seed;
 use fedback_theory::stable;
+use toml::Table;
 
 pub use arrivals::PlannedArrivals;
 pub use built::Built;
 use hash::hash;
+use problem::BuiltProblem;
 pub use resamples::Resamples;
 pub use site::{Asked, Given, SitePlan, Updates};
 pub use sites::{Census, SiteTables};
@@ -70,26 +73,21 @@ pub struct Outline {
     pub standardization: Option<Standardization>,
     /// What the table was found to hold, where there is one.
     pub table: Option<TableSummary>,
-    /// The SHA-256 digests of the files that the spec names, one after the other.
-    pub(crate) files: Vec<u8>,
+    /// The SHA-256 digests of the files that the spec names: of the data, and of latencies.
+    pub(crate) files: [Vec<u8>; 2],
     /// Names everything that decides the bits: canonical spec, data, formats of streams and
     /// arithmetic.
     pub hash: String,
 }
 
-/// A plan whose problem is built in: theory knows it, and it can be run in memory.
-///
-/// It is its [`Outline`] and a federation.
+/// A checked spec: its [`Outline`], and where its populations come from.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Plan<P = BuiltIn> {
     outline: Outline,
-    /// The problem.
-    pub federation: Federation,
-    /// The same clients with the rows that are held out, where there are any.
-    pub holdout: Option<Federation>,
+    populations: P,
 }
 
-impl Deref for Plan {
+impl<P> Deref for Plan<P> {
     type Target = Outline;
 
     fn deref(&self) -> &Outline {
@@ -97,70 +95,112 @@ impl Deref for Plan {
     }
 }
 
-impl DerefMut for Plan {
-    fn deref_mut(&mut self) -> &mut Outline {
-        &mut self.outline
-    }
+/// Populations that theory knows and that can be run in memory.
+#[derive(Clone, Debug)]
+pub struct BuiltIn {
+    federation: Federation,
+    holdout: Option<Federation>,
 }
 
-/// A plan of which a part, the population or the loss, is a function or a real site.
+/// Populations of which a part, or the loss, is a function or a real site.
 #[derive(Clone, Debug)]
-pub struct CustomPlan {
-    outline: Outline,
+pub struct Elsewhere {
     /// The data and how they react; none where observations come from a function or from sites.
     pub population: Option<(Base, Shift)>,
     /// What a prediction costs; none where that is a function.
     pub loss: Option<Loss>,
     /// Whether the last coordinate is an intercept.
     pub intercept: bool,
+    /// The stable point, where the spec says it.
+    stable_point: Option<Vec<f64>>,
 }
 
-impl Deref for CustomPlan {
-    type Target = Outline;
+/// A plan that somebody else must complete.
+pub type CustomPlan = Plan<Elsewhere>;
 
-    fn deref(&self) -> &Outline {
-        &self.outline
+/// Where the populations of a plan come from.
+pub trait Populations: Sized {
+    /// Checks and builds those of a spec, and what an outline takes from them.
+    fn build(spec: &Spec, directory: &Path) -> Result<(Self, Shape), KeyError>;
+    /// The loss, where the whole problem is built in.
+    fn loss(&self) -> Option<Loss>;
+    /// The stable point near a start, where it can be told.
+    fn stable_point(&self, start: &[f64]) -> Option<Vec<f64>>;
+}
+
+impl<P: Populations> Plan<P> {
+    /// Checks and builds one point of a spec; `origin` is how messages call it.
+    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
+        let plan = || {
+            let (populations, shape) = P::build(&point.spec, directory)?;
+            let stable = |start: &[f64]| populations.stable_point(start);
+            let outline = Outline::new(point, directory, shape, populations.loss(), stable)?;
+            Ok(Plan { outline, populations })
+        };
+        plan().map_err(|error: KeyError| Error::input(origin, error))
+    }
+}
+
+impl Populations for BuiltIn {
+    fn build(spec: &Spec, directory: &Path) -> Result<(Self, Shape), KeyError> {
+        if let Some(key) = spec.problem.custom_part() {
+            let why = "\"custom\" is a function or a real site, which theory and this command do \
+                       not know; run the spec from Python or on Flower";
+            return Err(KeyError::new(key, why));
+        }
+        let BuiltProblem { federation, holdout, table, data } = problem::build(spec, directory)?;
+        let shape = Shape::of(&federation, table, data);
+        Ok((BuiltIn { federation, holdout }, shape))
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        Some(self.federation.loss())
+    }
+
+    fn stable_point(&self, start: &[f64]) -> Option<Vec<f64>> {
+        stable::stable_point(&self.federation, start)
     }
 }
 
 impl Plan {
-    /// Checks and builds one point of a spec; `origin` is how messages call it.
-    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
-        let fail = |error: KeyError| Error::input(origin, error);
-        if let Some(key) = point.spec.problem.custom_part() {
-            let why = "\"custom\" is a function or a real site, which theory and this command do \
-                       not know; run the spec from Python or on Flower";
-            return Err(fail(KeyError::new(key, why)));
-        }
-        let built = problem::build(&point.spec, directory).map_err(fail)?;
-        let federation = built.federation;
-        let shape = Shape::of(&federation, built.table, built.data);
-        let outline = Outline::new(point, directory, shape, Some(federation.loss()), |start| {
-            stable::stable_point(&federation, start)
-        })
-        .map_err(fail)?;
-        Ok(Plan { outline, federation, holdout: built.holdout })
+    /// The problem.
+    pub fn federation(&self) -> &Federation {
+        &self.populations.federation
+    }
+
+    /// The same clients with the rows that are held out, where there are any.
+    pub fn holdout(&self) -> Option<&Federation> {
+        self.populations.holdout.as_ref()
+    }
+
+    /// The same problem under a changed spec, checked and named anew. A stable point that is known
+    /// stays.
+    pub fn with(&self, change: impl FnOnce(&mut Spec)) -> Result<Self, Error> {
+        let mut spec = self.spec.clone();
+        change(&mut spec);
+        let (federation, outline) = (self.federation(), &self.outline);
+        let shape = Shape::of(federation, outline.table.clone(), outline.files[0].clone());
+        let known = |start: &[f64]| {
+            outline.stable_point.clone().or_else(|| self.populations.stable_point(start))
+        };
+        let point = Point { spec, set: Table::new(), assigned: Table::new() };
+        let directory = Path::new(&outline.directory);
+        let changed = Outline::new(point, directory, shape, Some(federation.loss()), known)
+            .map_err(|error| Error::input(&outline.spec.name, error))?;
+        let (set, assigned) = (outline.set.clone(), outline.assigned.clone());
+        Ok(Plan { outline: Outline { set, assigned, ..changed }, ..self.clone() })
     }
 }
 
 impl CustomPlan {
-    /// Checks and builds one point of a spec of which a part is custom.
-    pub fn new(point: Point, directory: &Path, origin: &str) -> Result<Self, Error> {
-        let fail = |error: KeyError| Error::input(origin, error);
-        let problem = &point.spec.problem;
-        let intercept = problem.base.has_intercept();
-        let loss = problem::loss(&problem.loss);
-        let known = problem.stable_point.as_ref().map(|point| point.iter().map(|x| x.0).collect());
-        custom::check_batch(&point.spec).map_err(fail)?;
-        let (population, shape) = custom::population(&point.spec, directory).map_err(fail)?;
-        let outline =
-            Outline::new(point, directory, shape, None, |_| known.clone()).map_err(fail)?;
-        Ok(CustomPlan { outline, population, loss, intercept })
+    /// What is known of them.
+    pub fn populations(&self) -> &Elsewhere {
+        &self.populations
     }
 }
 
 /// What an outline takes from the problem.
-pub(crate) struct Shape {
+pub struct Shape {
     pub(crate) weights: Arc<[f64]>,
     pub(crate) dim: usize,
     pub(crate) client_names: Option<Vec<String>>,
@@ -220,9 +260,9 @@ impl Outline {
         check_measure(&spec.measure, loss)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
-        let files = [&shape.data[..], &latencies].concat();
+        let Shape { weights, dim, client_names, coordinates, standardization, table, data } = shape;
+        let files = [data, latencies];
         let hash = hash(&spec, &files);
-        let Shape { weights, dim, client_names, coordinates, standardization, table, .. } = shape;
         Ok(Outline {
             spec,
             set: to_json(set),
@@ -265,7 +305,7 @@ impl Outline {
 }
 
 /// Values by key, as JSON.
-fn to_json(table: toml::Table) -> serde_json::Map<String, serde_json::Value> {
+fn to_json(table: Table) -> serde_json::Map<String, serde_json::Value> {
     let value = |value| serde_json::to_value(value).unwrap_or_default();
     table.into_iter().map(|(key, one)| (key, value(one))).collect()
 }

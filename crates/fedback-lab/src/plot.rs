@@ -8,7 +8,7 @@ use crate::costs::Costs;
 use crate::difference::{Difference, parameters, part};
 use crate::figure::{Axis, Figure, Grid, HeatMap, Mark, Scale, Series, Size};
 use crate::measure::Measurement;
-use crate::outcome::{Outcome, Statistic};
+use crate::outcome::Outcome;
 use crate::spec::KeyError;
 
 /// What a figure is to show.
@@ -156,7 +156,7 @@ impl<'a> Drawing<'a> {
                     false => keys.join(", "),
                 };
                 let costs = match field {
-                    "x" => format!("step, round, {}; or what ", Costs::NAMES.join(", ")),
+                    "x" => format!("step, round, time, {}; or what ", Costs::NAMES.join(", ")),
                     _ => "what ".into(),
                 };
                 let why = format!(
@@ -229,6 +229,11 @@ impl<'a> Drawing<'a> {
         let Some(over) = over else {
             return self.finals(x.unwrap_or_default(), measurement, split, group);
         };
+        if let Some(&run) = group.iter().find(|&&run| !over.is_known(self.outcomes[run])) {
+            let why = "found time, but the seconds of its records are not in the store: it was \
+                       recorded by an older version";
+            return Err(KeyError::new("x", format!("{why} ({})", self.runs[run].label)));
+        }
         let labels: Vec<String> = group
             .iter()
             .map(|&run| match split {
@@ -242,7 +247,7 @@ impl<'a> Drawing<'a> {
             .map(|(&run, label)| Pair {
                 label,
                 run: Some(self.outcomes[run]),
-                exact: self.outcomes[run].exact.as_deref(),
+                exact: self.outcomes[run].exact(),
             })
             .collect();
         let banded = pairs.len() <= chart::MOST_BANDS;
@@ -277,7 +282,7 @@ impl<'a> Drawing<'a> {
             own.sort_by(|&a, &b| places[a].total_cmp(&places[b]));
             let ends = own.iter().filter_map(|&run| {
                 let outcome = self.outcomes[run];
-                let end = last(outcome, measurement)?;
+                let end = outcome.curve.last(measurement)?;
                 let error = 2.0 * end.standard_error(outcome.repetitions).unwrap_or(0.0);
                 Some(((places[run], end.mean), (end.mean - error, end.mean + error)))
             });
@@ -286,7 +291,7 @@ impl<'a> Drawing<'a> {
             let marked = Series::line(name, colour, points).with_mark(Mark::Joined).with_band(bars);
             series.push(marked);
             let exact = own.iter().filter_map(|&run| {
-                let exact = last(self.outcomes[run].exact.as_deref()?, measurement)?;
+                let exact = self.outcomes[run].exact()?.curve.last(measurement)?;
                 Some((places[run], exact.mean))
             });
             let exact: Vec<(f64, f64)> = exact.collect();
@@ -316,8 +321,8 @@ impl<'a> Drawing<'a> {
         for (run, outcome) in self.outcomes.iter().enumerate() {
             let column = columns.iter().position(|value| *value == words(x, run));
             let row = rows.iter().position(|value| *value == words(y, run));
-            if let (Some(column), Some(row), Some(end)) = (column, row, last(outcome, measurement))
-            {
+            let end = outcome.curve.last(measurement);
+            if let (Some(column), Some(row), Some(end)) = (column, row, end) {
                 cells[row][column].push(end.mean);
             }
         }
@@ -338,10 +343,6 @@ impl<'a> Drawing<'a> {
             cells,
         })
     }
-}
-
-fn last(outcome: &Outcome, measurement: Measurement) -> Option<Statistic> {
-    outcome.curve.column(measurement).last().map(|(_, end)| *end)
 }
 
 /// A parameter as numbers, one for each run.

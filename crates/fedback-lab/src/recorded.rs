@@ -5,17 +5,18 @@ use std::path::Path;
 
 use fedback_core::stream::STREAM_FORMAT;
 use fedback_engine::ARITHMETIC_FORMAT;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use toml::Table;
 
 use crate::error::Error;
 use crate::event::Ending;
-use crate::facts::Facts;
+use crate::facts::{Facts, Scale};
 use crate::measure::Measurement;
-use crate::outcome::{Curve, Outcome};
+use crate::outcome::{Curve, Failed, Outcome, Simulated};
 use crate::plan::Built;
 use crate::spec::{Loss, Point, Spec};
-use crate::store::{RunId, RunState, Store, StoredRun};
+use crate::store::{RunId, Store, StoredRun};
 
 /// A run as a store has it.
 #[derive(Debug)]
@@ -28,6 +29,34 @@ pub struct RecordedRun {
     pub set: Map<String, Value>,
     /// What else its plan had found out.
     pub facts: Facts,
+}
+
+/// What `export --format theta` writes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Theta {
+    /// The format of this object.
+    pub format: u32,
+    /// The spec's name.
+    pub name: String,
+    /// The names of θ's coordinates, where they have any.
+    pub coordinates: Option<Vec<String>>,
+    /// The last θ of every repetition, none of those that failed.
+    pub theta: Vec<Option<Vec<f64>>>,
+    /// Their average.
+    pub average: Option<Vec<f64>>,
+    /// What features were standardised by.
+    pub standardization: Option<Scale>,
+    /// The average model for rows that are not standardised.
+    pub raw_units: Option<RawUnits>,
+}
+
+/// A model for rows as they are.
+#[derive(Clone, Debug, Serialize)]
+pub struct RawUnits {
+    /// One a feature.
+    pub coefficients: Vec<f64>,
+    /// Added to their sum.
+    pub constant: f64,
 }
 
 impl RecordedRun {
@@ -67,8 +96,10 @@ impl RecordedRun {
             );
             return Err(Error::input(origin, why));
         }
-        let point = Point { set: Table::new(), assigned: Table::new(), spec: self.spec.clone() };
-        let mut plan = Built::new(point, Path::new(&run.directory), &origin)?;
+        let table = |set: &Map<String, Value>| Table::try_from(set).unwrap_or_default();
+        let (set, assigned) = (table(&self.set), table(&self.facts.assigned));
+        let point = Point { set, assigned, spec: self.spec.clone() };
+        let plan = Built::new(point, Path::new(&run.directory), &origin)?;
         let same = match run.facts {
             Some(_) => plan.data() == self.facts.data,
             None => plan.hash_of_version(&run.version) == run.plan_hash,
@@ -77,27 +108,15 @@ impl RecordedRun {
             let why = "its data file has changed since it was started: put the old file back";
             return Err(Error::input(origin, why));
         }
-        plan.set = self.set.clone();
-        plan.assigned = self.facts.assigned.clone();
         Ok(plan)
-    }
-
-    /// Rounds closed at its last checkpoint.
-    pub fn round(&self) -> u64 {
-        self.stored.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round)
-    }
-
-    /// Seconds of work up to the last checkpoint.
-    pub fn seconds(&self) -> f64 {
-        self.stored.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.seconds)
     }
 
     /// Whether nothing is left of it to run.
     pub fn has_ended(&self) -> bool {
-        match self.stored.state {
-            RunState::Done => true,
-            RunState::Failed => self.round() == self.spec.rounds.0,
-            RunState::Running | RunState::Interrupted => false,
+        match self.stored.ending {
+            Some(Ending::Done) => true,
+            Some(Ending::Failed(_)) => self.stored.round() == self.spec.rounds.0,
+            Some(Ending::Interrupted) | None => false,
         }
     }
 
@@ -112,14 +131,11 @@ impl RecordedRun {
             curve.add(record.round, &record.values);
         }
         Outcome {
-            final_theta: Some(self.models()),
+            simulated: Some(Simulated { exact: None, final_theta: self.final_models() }),
             failed: self.failed(),
-            ending: match self.stored.state {
-                RunState::Done => Ending::Done,
-                RunState::Failed => Ending::Failed(self.stored.failure.clone().unwrap_or_default()),
-                RunState::Running | RunState::Interrupted => Ending::Interrupted,
-            },
-            seconds: self.seconds(),
+            ending: self.stored.ending.clone().unwrap_or(Ending::Interrupted),
+            seconds: self.stored.seconds(),
+            times: self.stored.times(),
             version: self.stored.run.version.clone(),
             ..Outcome::new(spec, self.set.clone(), facts, curve)
         }
@@ -127,15 +143,15 @@ impl RecordedRun {
     }
 
     /// Repetitions that failed, with their rounds.
-    fn failed(&self) -> Vec<(u64, u64)> {
+    fn failed(&self) -> Vec<Failed> {
         let failed = self.stored.checkpoint.iter().flat_map(|checkpoint| &checkpoint.failed);
-        failed.map(|failed| (failed.repetition, failed.round)).collect()
+        failed.map(|&(repetition, round)| Failed { repetition, round: round.0 }).collect()
     }
 
     /// The last θ of every repetition, none of those that failed.
     pub fn final_models(&self) -> Vec<Option<Vec<f64>>> {
         let failed = self.failed();
-        let is_fine = |number: usize| !failed.iter().any(|(other, _)| *other == number as u64);
+        let is_fine = |number: usize| !failed.iter().any(|one| one.repetition == number as u64);
         let models = self.models().into_iter().enumerate();
         models.map(|(number, model)| is_fine(number).then_some(model)).collect()
     }
@@ -146,6 +162,25 @@ impl RecordedRun {
         let average =
             |j: usize| models.iter().map(|theta| theta[j]).sum::<f64>() / models.len() as f64;
         (!models.is_empty()).then(|| (0..self.facts.dim).map(average).collect())
+    }
+
+    /// The final models, and what is needed to score raw rows with their average.
+    pub fn theta(&self) -> Theta {
+        let (average, scale) = (self.average_model(), self.facts.standardization());
+        let raw_units = scale.zip(average.as_ref()).map(|(scale, average)| {
+            let intercept = self.spec.problem.base.has_intercept();
+            let (coefficients, constant) = scale.to_raw_units(average, intercept);
+            RawUnits { coefficients, constant }
+        });
+        Theta {
+            format: 1,
+            name: self.spec.name.clone(),
+            coordinates: self.facts.coordinates.clone(),
+            theta: self.final_models(),
+            average,
+            standardization: self.facts.standardization.clone(),
+            raw_units,
+        }
     }
 
     /// θ of every repetition at the last checkpoint, the start before the first.

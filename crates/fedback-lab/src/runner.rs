@@ -22,10 +22,12 @@ use fedback_engine::live::{Live, Settings, Transport, TransportError};
 
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink};
+use crate::exact::exact;
 use crate::measure::{Exactly, Judge, Measurement, Recorder};
 use crate::outcome::{Curve, Outcome};
 use crate::plan::{Outline, Plan};
-use crate::store::Record;
+use crate::store::{Record, StoredRun};
+use crate::warning::warnings;
 use failure::{explain, explain_failure};
 
 /// How long a slice should take: short enough for a lively display and a prompt stop.
@@ -37,31 +39,20 @@ const BETWEEN_CHECKPOINTS: Duration = Duration::from_millis(400);
 /// work; a run whose clients keep much is written less often.
 const BYTES_A_SECOND: f64 = 16e6;
 
-/// Where a run goes on.
-#[derive(Clone, Debug)]
-pub struct Resume {
-    /// The last checkpoint.
-    pub state: State,
-    /// Seconds spent until then.
-    pub seconds: f64,
-    /// The records up to it.
-    pub records: Vec<Record>,
-    /// The cohorts up to it that were recorded.
-    pub cohorts: Vec<RecordedCohort>,
-}
-
-impl Resume {
-    /// Before the first round.
-    fn beginning(plan: &Outline) -> Self {
-        let (records, cohorts) = Default::default();
-        Resume { state: plan.beginning(), seconds: 0.0, records, cohorts }
-    }
-}
-
 impl Outline {
     /// Where the plan's runs begin.
     pub fn beginning(&self) -> State {
         State::beginning(&self.protocol, self.clients(), &self.start, self.spec.repetitions.0)
+    }
+
+    /// Where a run of the plan goes on: after the last checkpoint of `from`.
+    fn place(&self, from: Option<&StoredRun>) -> Result<State, Error> {
+        let checkpoint = from.and_then(|from| Some((from, from.checkpoint.as_ref()?)));
+        let Some((from, checkpoint)) = checkpoint else { return Ok(self.beginning()) };
+        checkpoint.state(self.beginning()).ok_or_else(|| {
+            let why = "its checkpoint does not fit its plan: the store was changed";
+            Error::input(format!("run {}", from.id), why)
+        })
     }
 
     /// The plan's run from some state on, with cohorts that are not to be drawn.
@@ -77,13 +68,21 @@ impl Outline {
 }
 
 /// Something that can be run in memory: an outline, who works, and who judges.
-pub trait Runnable {
+pub trait Runnable: Sync {
     /// Everything else about the run.
     fn outline(&self) -> &Outline;
     /// Who works.
     fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error>;
     /// Who judges the models.
     fn judge(&self) -> Box<dyn Judge + '_>;
+    /// What a user should know before the first round.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Exact expectations, where mathematics allows.
+    fn exact(&self) -> Option<Outcome> {
+        None
+    }
 }
 
 impl Runnable for Plan {
@@ -92,43 +91,47 @@ impl Runnable for Plan {
     }
 
     fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error> {
-        Ok(assemble(&self.federation, course, Device::Cpu)?)
+        Ok(assemble(self.federation(), course, Device::Cpu)?)
     }
 
     fn judge(&self) -> Box<dyn Judge + '_> {
         Box::new(Exactly::new(self))
     }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings(self)
+    }
+
+    fn exact(&self) -> Option<Outcome> {
+        exact(self).ok()
+    }
 }
 
 /// Runs a plan to its end, from the beginning or from where it was left.
 pub fn run(
-    runnable: &impl Runnable,
-    resume: Option<Resume>,
+    runnable: &dyn Runnable,
+    from: Option<&StoredRun>,
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
-    let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
-    let Resume { state, seconds, records, cohorts } =
-        resume.unwrap_or_else(|| Resume::beginning(plan));
-    let mut backend = runnable.backend(plan.course(state, &[]))?;
-    let mut running = Running::new(plan, &mut *backend, plan.spec.rounds.0, seconds);
-    let outcome = running.through(&*judge, &records, &cohorts, sinks, stop)?;
-    Ok(Outcome { resumed_from, ..outcome })
+    let mut backend = runnable.backend(plan.course(plan.place(from)?, &[]))?;
+    Running::new(plan, &mut *backend, plan.spec.rounds.0, from).through(&*judge, sinks, stop)
 }
 
 /// Runs a plan again in memory for its first `rounds` rounds, with the cohorts that were recorded.
 pub fn replay(
-    runnable: &impl Runnable,
-    cohorts: &[RecordedCohort],
+    runnable: &dyn Runnable,
+    stored: &StoredRun,
     rounds: u64,
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<(Outcome, State), Error> {
     let (plan, judge) = (runnable.outline(), runnable.judge());
-    let mut backend = runnable.backend(plan.course(plan.beginning(), cohorts))?;
-    let mut running = Running::new(plan, &mut *backend, rounds, 0.0);
-    let outcome = running.through(&*judge, &[], cohorts, sinks, stop)?;
+    let mut backend = runnable.backend(plan.course(plan.beginning(), &stored.cohorts))?;
+    let mut running = Running::new(plan, &mut *backend, rounds, None);
+    running.cohorts = &stored.cohorts;
+    let outcome = running.through(&*judge, sinks, stop)?;
     Ok((outcome, backend.state().clone()))
 }
 
@@ -147,7 +150,7 @@ pub struct LiveRun<'a> {
 /// Runs a plan with real clients, from the beginning or from where it was left.
 pub fn run_live(
     live: LiveRun<'_>,
-    resume: Option<Resume>,
+    from: Option<&StoredRun>,
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
@@ -157,13 +160,9 @@ pub fn run_live(
                    by hand, or leave until out";
         return Err(Error::input("until", why));
     }
-    let resumed_from = resume.as_ref().map(|resume| resume.state.round.0);
-    let Resume { state, seconds, records, cohorts } =
-        resume.unwrap_or_else(|| Resume::beginning(plan));
-    let mut live = Live::new(transport, plan.course(state, &cohorts), settings);
-    let mut running = Running::new(plan, &mut live, plan.spec.rounds.0, seconds);
-    let outcome = running.through(judge, &records, &cohorts, sinks, stop)?;
-    Ok(Outcome { resumed_from, ..outcome })
+    let cohorts = from.map_or(&[][..], |from| &from.cohorts);
+    let mut live = Live::new(transport, plan.course(plan.place(from)?, cohorts), settings);
+    Running::new(plan, &mut live, plan.spec.rounds.0, from).through(judge, sinks, stop)
 }
 
 struct Running<'a> {
@@ -171,12 +170,16 @@ struct Running<'a> {
     backend: &'a mut dyn Backend,
     /// Rounds to close; those of the plan, unless only a part is replayed.
     rounds: u64,
+    /// What is known already: where the run goes on from, and cohorts that are not drawn.
+    from: Option<&'a StoredRun>,
+    cohorts: &'a [RecordedCohort],
     began: Instant,
-    seconds_before: f64,
     last_checkpoint: Instant,
     slice: u64,
     /// θ of every repetition at the last record, where the run may end by what moved since.
     before: Vec<Vec<f64>>,
+    /// Seconds of work by every record.
+    times: Vec<f64>,
 }
 
 impl<'a> Running<'a> {
@@ -184,7 +187,7 @@ impl<'a> Running<'a> {
         plan: &'a Outline,
         backend: &'a mut dyn Backend,
         rounds: u64,
-        seconds_before: f64,
+        from: Option<&'a StoredRun>,
     ) -> Self {
         let now = Instant::now();
         let before = models(backend.state());
@@ -192,27 +195,28 @@ impl<'a> Running<'a> {
             plan,
             backend,
             rounds,
+            from,
+            cohorts: from.map_or(&[], |from| &from.cohorts),
             began: now,
-            seconds_before,
             last_checkpoint: now,
             slice: 1,
             before,
+            times: from.map(StoredRun::times).unwrap_or_default(),
         }
     }
 
-    /// From where the run was left, with its records and known cohorts, to its end.
+    /// From where the run was left to its end.
     fn through(
         &mut self,
         judge: &dyn Judge,
-        records: &[Record],
-        cohorts: &[RecordedCohort],
         sinks: &mut [&mut dyn Sink],
         stop: &AtomicBool,
     ) -> Result<Outcome, Error> {
         let plan = self.plan;
         let recorder = Recorder::new(plan, judge);
         let mut curve = Curve::new(&plan.spec, plan.clients(), recorder.columns());
-        cohorts.iter().for_each(|cohort| curve.count(cohort));
+        self.cohorts.iter().for_each(|cohort| curve.count(cohort));
+        let records = self.from.map_or(&[][..], |from| &from.records);
         for record in records {
             curve.add(record.round, &record.values);
         }
@@ -230,7 +234,9 @@ impl<'a> Running<'a> {
             Ok(()) => ending,
             Err(error) => Ending::Failed(error.to_string()),
         };
-        Ok(Outcome::of_run(plan, curve, self.backend.state(), self.seconds(), ending, None))
+        let outcome = Outcome::of_run(plan, curve, self.backend.state(), self.seconds(), ending);
+        let (times, resumed_from) = (self.times.clone(), self.from.map(StoredRun::round));
+        Ok(Outcome { times, resumed_from, ..outcome })
     }
 
     fn tell(&self, sinks: &mut [&mut dyn Sink], event: &Event<'_>) -> Result<(), Error> {
@@ -238,7 +244,7 @@ impl<'a> Running<'a> {
     }
 
     fn seconds(&self) -> f64 {
-        self.seconds_before + self.began.elapsed().as_secs_f64()
+        self.from.map_or(0.0, StoredRun::seconds) + self.began.elapsed().as_secs_f64()
     }
 
     fn round(&self) -> u64 {
@@ -381,8 +387,10 @@ impl<'a> Running<'a> {
         if self.plan.spec.until.is_some() {
             self.before = models(self.backend.state());
         }
-        self.tell(sinks, &Event::Record { round, values: &values })?;
-        Ok(Record { round, values })
+        let record = Record { round, seconds: Some(self.seconds()), values };
+        self.times.push(self.seconds());
+        self.tell(sinks, &Event::Record(&record))?;
+        Ok(record)
     }
 
     fn checkpoint(&mut self, sinks: &mut [&mut dyn Sink]) -> Result<(), Error> {

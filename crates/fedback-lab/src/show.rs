@@ -5,9 +5,11 @@ use serde_json::{Map, Value, json};
 
 use crate::costs::Costs;
 use crate::difference::{Difference, differences};
+use crate::event::Ending;
 use crate::outcome::Outcome;
 use crate::recorded::RecordedRun;
 use crate::spec::{SchemeName, Spec};
+use crate::store::standing;
 use crate::table_summary::TableSummary;
 
 /// A run, described.
@@ -100,10 +102,10 @@ impl Shown {
             format: 1,
             id: stored.id.0,
             name: spec.name.clone(),
-            state: stored.state.as_str(),
+            state: standing(stored.ending.as_ref()),
             tags: stored.tags.clone(),
             note: stored.note.clone(),
-            round: run.round(),
+            round: stored.round(),
             rounds: spec.rounds.0,
             repetitions: spec.repetitions.0,
             clients: facts.clients,
@@ -113,24 +115,22 @@ impl Shown {
             arithmetic_format: facts.arithmetic_format,
             machine: facts.machine.clone(),
             started: stored.started.clone(),
-            seconds: run.seconds(),
-            set: outcome.all_set(),
+            seconds: stored.seconds(),
+            set: outcome.all_set.clone(),
             directory: stored.run.directory.clone(),
             plan: stored.run.plan_hash.clone(),
             data: facts.data.clone(),
             table: facts.table.clone(),
             warnings: facts.warnings.clone(),
-            failure: stored.failure.clone(),
+            failure: match &stored.ending {
+                Some(Ending::Failed(why)) => Some(why.clone()),
+                _ => None,
+            },
             absences: absences(run, &outcome),
             costs: outcome.curve.costs(),
             last: last(&outcome),
             spec: spec.clone(),
         }
-    }
-
-    /// The object of the JSON contract.
-    pub fn to_json(&self) -> Value {
-        json!(self)
     }
 }
 
@@ -154,16 +154,15 @@ fn absences(run: &RecordedRun, outcome: &Outcome) -> Absences {
 
 /// The last record of the curve, with exact expectations beside what was measured.
 fn last(outcome: &Outcome) -> Option<Value> {
-    let point = |outcome: &Outcome| outcome.to_json()["curve"].as_array()?.last().cloned();
+    let point = |outcome: &Outcome| Some(outcome.curve.object(outcome.curve.points.last()?));
     let mut last = point(outcome)?;
-    last.as_object_mut()?.shift_remove("costs");
-    let exact = outcome.exact.as_deref().and_then(point);
-    for (name, value) in exact.as_ref().and_then(Value::as_object).into_iter().flatten() {
+    last.shift_remove("costs");
+    for (name, value) in outcome.exact().and_then(point).iter().flatten() {
         if let Some(Value::Object(measured)) = last.get_mut(name) {
             measured.insert("exact".into(), value["mean"].clone());
         }
     }
-    Some(last)
+    Some(Value::Object(last))
 }
 
 /// What differs between runs: what they were, then what came of them.

@@ -4,69 +4,127 @@ use std::borrow::Cow;
 
 use fedback_core::protocol::Step;
 use fedback_theory::cohort::WeightsThatCount;
-use fedback_theory::optimal::{OptimalPoint, optimal_point};
+use fedback_theory::minimisation;
+use fedback_theory::optimal::optimal_point;
 use fedback_theory::rest::{NoRest, Rest, rest};
 use fedback_theory::stable::{self, Stability, StableReport, stable_points};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::check::words::not_linear;
 use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
-use crate::table_summary::{TableSummary, with_table};
+use crate::table_summary::TableSummary;
 use crate::words::{self, short};
 
 /// The answer of `fedback solve`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Solution {
+    /// The version of this contract.
+    pub format: u32,
     /// The spec's name.
     pub name: String,
     /// The names of θ's coordinates, where they have any.
     pub coordinates: Option<Vec<String>>,
-    /// What the table was found to hold.
-    pub table: Option<TableSummary>,
-    /// The stable points.
-    pub stable: StableReport,
-    /// The optimal point.
-    pub optimal: Option<OptimalPoint>,
+    /// θ^PS; of several, the one that small steps from the start reach.
+    pub stable_point: Option<Vec<f64>>,
+    /// What small steps do near it.
+    pub stability: Stability,
+    /// Why there is none, why it repels, how many there are; none where all is well.
+    pub reason: Option<String>,
+    /// θ^PO.
+    pub optimal_point: Option<Vec<f64>>,
     /// f(θ^PS; θ^PS).
     pub risk_stable: Option<f64>,
-    /// Where first arrivals really settle; none for other schemes, the reason where it is not known
-    /// who is among them.
-    pub arrivals: Option<Result<Settling, String>>,
-    /// Where rounds of the plan's algorithm rest at the step size of its last step, or why that is not
-    /// known.
-    pub rest: Result<Rest, String>,
+    /// f(θ^PO; θ^PO).
+    pub risk_optimal: Option<f64>,
+    /// The spectral radius of repeated minimisation, where it can be told.
+    pub minimisation_radius: Option<f64>,
+    /// What repeated minimisation does from the start.
+    pub minimisation: Minimisation,
+    /// The margin of small gradient steps, where it can be told.
+    pub gradient_margin: Option<f64>,
+    /// Newton iterations that the stable point took; 1 for a closed form.
+    pub iterations: Option<usize>,
+    /// |F(θ^PS)|.
+    pub residual: Option<f64>,
+    /// All stable points found.
+    pub stable_points: Vec<Vec<f64>>,
+    /// How many local minima of the risk the starts led to.
+    pub local_optima: Option<usize>,
+    /// Where rounds of the plan's algorithm rest at the step size of its last step.
+    pub rest: Option<Rest>,
+    /// Why that is not known.
+    pub rest_reason: Option<String>,
+    /// Where first arrivals really settle; none for other schemes.
+    #[serde(flatten)]
+    pub arrivals: Option<Settling>,
+    /// What the table was found to hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSummary>,
+}
+
+/// What repeated minimisation does from the start.
+#[derive(Clone, Debug, Serialize)]
+pub struct Minimisation {
+    /// Yes, no, or not known.
+    pub settles: Option<bool>,
+    /// In words.
+    pub why: String,
+}
+
+impl Minimisation {
+    pub(crate) fn of(found: &minimisation::Minimisation) -> Self {
+        Minimisation { settles: found.settles, why: words::minimisation(found) }
+    }
 }
 
 /// Where first arrivals settle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Settling {
-    /// What speed makes of the weights.
-    pub speed: Speed,
-    /// Where small steps settle; the reason where that is not known, or where they do not.
-    pub settles_at: Result<Vec<f64>, String>,
-    /// How far that is from the stable point.
+    /// π_i: the probability of being among the first, where that is known.
+    pub inclusion: Option<Vec<f64>>,
+    /// The weights that rounds effectively use.
+    pub effective_weights: Option<Vec<f64>>,
+    /// Where small steps settle.
+    pub settles_at: Option<Vec<f64>>,
+    /// Why that is not known, or why they do not.
+    pub settles_reason: Option<String>,
+    /// How far it is from the stable point.
+    #[serde(skip)]
     pub away: Option<f64>,
+    /// Whether coefficients make up for speed.
+    #[serde(skip)]
+    pub correct: bool,
 }
 
 impl Settling {
-    fn of(plan: &Plan, stable: Option<&[f64]>) -> Option<Result<Self, String>> {
-        let speed = match Speed::of(plan) {
-            Ok(speed) => speed?,
-            Err(why) => return Some(Err(why)),
-        };
-        let settles_at = settles_at(plan, &speed, stable);
-        let away = settles_at.as_ref().ok().zip(stable).map(|(there, stable)| {
+    fn of(plan: &Plan, stable: Option<&[f64]>) -> Option<Self> {
+        let speed = Speed::of(plan).transpose()?;
+        let found = speed.as_ref().map_err(String::clone);
+        let (settles_at, settles_reason) =
+            apart(found.and_then(|speed| settles_at(plan, speed, stable)));
+        let away = settles_at.as_ref().zip(stable).map(|(there, stable)| {
             let square = |(a, b): (&f64, &f64)| (a - b) * (a - b);
             there.iter().zip(stable).map(square).sum::<f64>().sqrt()
         });
-        Some(Ok(Settling { speed, settles_at, away }))
+        let correct = speed.as_ref().is_ok_and(|speed| speed.correct);
+        let weights = speed.ok().map(|speed| (speed.inclusion, speed.effective_weights));
+        let (inclusion, effective_weights) = weights.unzip();
+        Some(Settling { inclusion, effective_weights, settles_at, settles_reason, away, correct })
+    }
+}
+
+/// What is known, or why it is not.
+fn apart<T>(found: Result<T, String>) -> (Option<T>, Option<String>) {
+    match found {
+        Ok(known) => (Some(known), None),
+        Err(why) => (None, Some(why)),
     }
 }
 
 /// Where small steps of first arrivals settle: at the stable point of the weights that count.
 fn settles_at(plan: &Plan, speed: &Speed, stable: Option<&[f64]>) -> Result<Vec<f64>, String> {
-    let own = plan.federation.weights();
+    let own = plan.federation().weights();
     let weights: Vec<f64> = match WeightsThatCount::of(&plan.protocol) {
         Err(unsupported) => return Err(unsupported.reason),
         Ok(WeightsThatCount::Effective) => speed.effective_weights.clone(),
@@ -83,7 +141,7 @@ fn settles_at(plan: &Plan, speed: &Speed, stable: Option<&[f64]>) -> Result<Vec<
         true => stable.map(<[f64]>::to_vec),
         false => {
             let federation =
-                plan.federation.with_weights(weights).map_err(|misfit| misfit.to_string())?;
+                plan.federation().with_weights(weights).map_err(|misfit| misfit.to_string())?;
             stable::stable_point(&federation, &plan.start)
         }
     };
@@ -125,71 +183,35 @@ fn resting(plan: &Plan, stable: &StableReport) -> Result<Rest, String> {
 impl Solution {
     /// Solves a plan's problem.
     pub fn of(plan: &Plan) -> Self {
-        let federation = &plan.federation;
-        let stable = stable_points(federation, &plan.start);
-        let mut starts: Vec<&[f64]> = stable.points.iter().map(|p| p.theta.as_slice()).collect();
-        starts.push(&plan.start);
-        let optimal = optimal_point(federation, &starts);
-        let risk_stable = stable.points.first().map(|p| federation.risk(&p.theta, &p.theta));
-        let arrivals =
-            Settling::of(plan, starts.first().filter(|_| !stable.points.is_empty()).copied());
-        let rest = resting(plan, &stable);
-        let (coordinates, table) = (plan.coordinates.clone(), plan.table.clone());
-        let name = plan.spec.name.clone();
-        Solution { name, coordinates, table, stable, optimal, risk_stable, arrivals, rest }
-    }
-
-    /// The spectral radius of repeated minimisation, where it can be told.
-    pub fn minimisation_radius(&self) -> Option<f64> {
-        self.stable.spectra().0
-    }
-
-    /// The margin of small gradient steps, where it can be told.
-    pub fn gradient_margin(&self) -> Option<f64> {
-        self.stable.spectra().1
-    }
-
-    /// The object of the JSON contract.
-    pub fn to_json(&self) -> Value {
-        let first = self.stable.points.first();
-        let mut object = json!({
-            "format": 1,
-            "name": self.name,
-            "coordinates": self.coordinates,
-            "stable_point": first.map(|point| &point.theta),
-            "stability": words::stability(self.stable.stability()),
-            "reason": words::stable(&self.stable),
-            "optimal_point": self.optimal.as_ref().map(|point| &point.theta),
-            "risk_stable": self.risk_stable,
-            "risk_optimal": self.optimal.as_ref().map(|point| point.risk),
-            "minimisation_radius": self.minimisation_radius(),
-            "minimisation": {
-                "settles": self.stable.minimisation.settles,
-                "why": words::minimisation(&self.stable.minimisation),
-            },
-            "gradient_margin": self.gradient_margin(),
-            "iterations": first.map(|point| point.iterations),
-            "residual": first.map(|point| point.residual),
-            "stable_points": self.stable.points.iter().map(|point| &point.theta).collect::<Vec<_>>(),
-            "local_optima": self.optimal.as_ref().map(|point| point.minima),
-        });
-        object["rest"] = json!(self.rest.as_ref().ok().map(|rest| json!({
-            "step_size": rest.step_size,
-            "point": rest.point,
-            "bias": rest.bias,
-            "spread": rest.spread,
-        })));
-        object["rest_reason"] = json!(self.rest.as_ref().err());
-        if let Some(arrivals) = &self.arrivals {
-            let known = arrivals.as_ref().ok();
-            object["inclusion"] = json!(known.map(|known| &known.speed.inclusion));
-            object["effective_weights"] = json!(known.map(|known| &known.speed.effective_weights));
-            let settles_at = arrivals.as_ref().map_err(|why| why.as_str());
-            let settles_at =
-                settles_at.and_then(|known| known.settles_at.as_ref().map_err(|why| why.as_str()));
-            object["settles_at"] = json!(settles_at.ok());
-            object["settles_reason"] = json!(settles_at.err());
+        let federation = plan.federation();
+        let found = stable_points(federation, &plan.start);
+        let first = found.points.first();
+        let thetas: Vec<Vec<f64>> = found.points.iter().map(|point| point.theta.clone()).collect();
+        let starts = thetas.iter().chain([&plan.start]).map(Vec::as_slice);
+        let optimal = optimal_point(federation, &starts.collect::<Vec<_>>());
+        let (minimisation_radius, gradient_margin) = found.spectra();
+        let (rest, rest_reason) = apart(resting(plan, &found));
+        Solution {
+            format: 1,
+            name: plan.spec.name.clone(),
+            coordinates: plan.coordinates.clone(),
+            stable_point: thetas.first().cloned(),
+            stability: found.stability(),
+            reason: words::stable(&found),
+            risk_stable: first.map(|point| federation.risk(&point.theta, &point.theta)),
+            risk_optimal: optimal.as_ref().map(|point| point.risk),
+            minimisation_radius,
+            minimisation: Minimisation::of(&found.minimisation),
+            gradient_margin,
+            iterations: first.map(|point| point.iterations),
+            residual: first.map(|point| point.residual),
+            local_optima: optimal.as_ref().map(|point| point.minima),
+            optimal_point: optimal.map(|point| point.theta),
+            rest,
+            rest_reason,
+            arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),
+            stable_points: thetas,
+            table: plan.table.clone(),
         }
-        with_table(object, self.table.as_ref())
     }
 }

@@ -37,10 +37,10 @@ use claim::Claim;
 use file::Location;
 use reader::Reader;
 
-pub use checkpoint::{Checkpoint, FailedRepetition, KeptBlock};
+pub use checkpoint::{Checkpoint, KeptBlock};
 pub use error::StoreError;
 pub use manage::tag;
-pub use run::{NewRun, Outcome, Record, RunId, RunState, RunSummary, StoredRun};
+pub use run::{NewRun, Record, RunId, RunSummary, StoredRun, standing};
 pub use writer::Writer;
 
 /// An open store.
@@ -181,7 +181,7 @@ impl Store {
         };
         let sql = format!(
             "SELECT id, name, ended, coalesce(round, 0), rounds, repetitions, started,
-                    coalesce(seconds, 0.0), point, {added}
+                    coalesce(seconds, 0.0), failure, point, {added}
              FROM run LEFT JOIN checkpoint ON checkpoint.run = run.id ORDER BY id DESC"
         );
         let mut statement = self.connection.prepare(&sql)?;
@@ -194,15 +194,15 @@ impl Store {
             Ok(RunSummary {
                 id,
                 name: row.get(1)?,
-                state: RunState::new(ended.as_deref(), claimed),
+                ending: run::ending(ended.as_deref(), row.get(8)?, claimed),
                 round: row.get::<_, i64>(3)?.cast_unsigned(),
                 rounds: row.get::<_, i64>(4)?.cast_unsigned(),
                 repetitions: row.get::<_, i64>(5)?.cast_unsigned(),
                 started: row.get(6)?,
                 seconds: row.get(7)?,
-                set: run::merged([row.get(9)?, row.get(8)?]),
-                tags: run::words(&row.get::<_, String>(10)?),
-                note: row.get(11)?,
+                set: run::merged([row.get(10)?, row.get(9)?]),
+                tags: run::words(&row.get::<_, String>(11)?),
+                note: row.get(12)?,
             })
         };
         statement.query_map([], summary)?.collect()

@@ -2,7 +2,6 @@
 
 use fedback_core::base::{Split, Table};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::table_file::{Encoding, MissingCells};
 
@@ -105,14 +104,6 @@ impl TableSummary {
             counted(self.clients, "client"),
         )
     }
-}
-
-/// An object with what the table was found to hold, where there is one.
-pub(crate) fn with_table(mut object: Value, table: Option<&TableSummary>) -> Value {
-    if let Some(table) = table {
-        object["table"] = json!(table);
-    }
-    object
 }
 
 fn counted(count: usize, noun: &str) -> String {

@@ -6,7 +6,7 @@ use fedback_theory::limit::RoundMap;
 use fedback_theory::stable::{Stability, stable_points};
 
 use crate::plan::{Outline, Plan};
-use crate::spec::{self, Entry, PerClient, Weights};
+use crate::spec::{self, Entry, Latency, PerClient, Weights};
 use crate::words::{self, short};
 
 /// Names beyond this are not all listed.
@@ -21,11 +21,22 @@ pub fn notes(plan: &Outline) -> Vec<String> {
         Some(Weights::List(list)) => Some(list.iter().map(|weight| short(weight.0)).collect()),
         _ => None,
     };
-    let sensitivity: Option<Vec<String>> = match problem.response.sensitivity() {
+    let per_client = |values: Option<&PerClient>| match values {
         Some(PerClient::List(list)) => Some(list.iter().map(entry).collect()),
         _ => None,
     };
-    for (key, list) in [("weights", weights), ("sensitivity", sensitivity)] {
+    let [mean, median, sigma] = match &plan.spec.algorithm.rounds().latency {
+        Some(Latency::Exponential(latency)) => [Some(&latency.mean), None, None],
+        Some(Latency::Lognormal(latency)) => [None, Some(&latency.median), Some(&latency.sigma)],
+        Some(Latency::Trace(_)) | None => [None; 3],
+    };
+    for (key, list) in [
+        ("weights", weights),
+        ("sensitivity", per_client(problem.response.sensitivity())),
+        ("latency.mean", per_client(mean)),
+        ("latency.median", per_client(median)),
+        ("latency.sigma", per_client(sigma)),
+    ] {
         if let (Some(names), Some(list)) = (&plan.client_names, list) {
             let why =
                 "a list follows the names in the order of code points, by_name = { … } does not";
@@ -62,14 +73,14 @@ pub fn warnings(plan: &Plan) -> Vec<String> {
 }
 
 fn of_stable_point(plan: &Plan) -> Option<String> {
-    let report = || stable_points(&plan.federation, &plan.start);
+    let report = || stable_points(plan.federation(), &plan.start);
     match &plan.stable_point {
         None => {
             let why = words::stable(&report());
             let why = why.unwrap_or_else(|| "no stable point was found".into());
             Some(format!("{why}; the distance to it is not recorded"))
         }
-        Some(_) if plan.federation.is_affine() => {
+        Some(_) if plan.federation().is_affine() => {
             let report = report();
             let repels = report.stability() == Stability::Repelling;
             words::stable(&report).filter(|_| repels)
@@ -87,7 +98,7 @@ const BRIEF: f64 = 0.1;
 /// Steps with which an average round makes errors grow.
 fn of_step_size(plan: &Plan) -> Option<String> {
     let protocol = &plan.protocol;
-    let rows = match plan.federation.base() {
+    let rows = match plan.federation().base() {
         Base::Table(table) => table.len(),
         Base::Gaussian(_) => plan.clients(),
     };
@@ -96,7 +107,7 @@ fn of_step_size(plan: &Plan) -> Option<String> {
         return None;
     }
     let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let mut map = RoundMap::new(&plan.federation, protocol, None, place).ok()?;
+    let mut map = RoundMap::new(plan.federation(), protocol, None, place).ok()?;
     let first = protocol.step_size.at(Step(0));
     if map.radius(first).is_some_and(|radius| radius < 1.0) {
         return None;

@@ -1,14 +1,12 @@
 //! Theory's reasons in sentences: one function for each type of reason.
 
-mod bounds;
-mod names;
+mod constants;
 mod number;
 mod points;
 
 use fedback_theory::inclusion::NoInclusion;
 
-pub use bounds::{how, undefined};
-pub use names::{origin, stability, verdict};
+pub use constants::{how, origin};
 pub use number::{NOTHING, factor, seconds, short, steps};
 pub use points::{approximation, assumptions, degeneracy, minimisation, stable};
 

@@ -13,7 +13,6 @@ use fedback_core::stream::Seed;
 use fedback_engine::backend::{Course, Device, assemble};
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;
-use fedback_lab::words;
 use fedback_theory::certificate::Verdict;
 use fedback_theory::cohort::rescales;
 use rayon::prelude::*;
@@ -23,7 +22,7 @@ const REPETITIONS: u64 = 24;
 /// √ of the mean squared distances to `point` at a few rounds up to the last, infinite where a repetition
 /// failed.
 fn distances(plan: &Plan, protocol: &Protocol, point: &[f64], rounds: u64) -> Vec<f64> {
-    let federation: &Federation = &plan.federation;
+    let federation: &Federation = plan.federation();
     let weights = federation.weights().clone();
     let course = Course::new(*protocol, weights, Seed(99), &plan.start, REPETITIONS);
     let mut backend = assemble(federation, course, Device::Cpu).unwrap();
@@ -44,7 +43,7 @@ fn distances(plan: &Plan, protocol: &Protocol, point: &[f64], rounds: u64) -> Ve
 
 /// Rounds that a test can afford.
 fn affordable(plan: &Plan) -> f64 {
-    let each = plan.federation.clients() * plan.protocol.local_steps * plan.federation.dim();
+    let each = plan.federation().clients() * plan.protocol.local_steps * plan.federation().dim();
     (3e5 / each as f64).max(50.0)
 }
 
@@ -56,28 +55,22 @@ enum Outcome {
 
 /// What simulation says of a verdict.
 fn verify(plan: &Plan, check: &Check) -> Outcome {
-    let judgement = &check.certificate.judgement;
-    let Some(truth) = check.certificate.point() else { return Outcome::Undecided };
-    let point = &truth.point.theta;
+    let Some(truth) = check.stable_points.first() else { return Outcome::Undecided };
+    let point = &truth.theta;
     let apart = |a: &[f64]| a.iter().zip(point).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt();
     let start = apart(&plan.start);
     match check.verdict {
-        Verdict::Settles => settles(plan, &plan.protocol, check, judgement.own_steps.rounds),
+        Verdict::Settles => settles(plan, &plan.protocol, check, check.own_steps.rounds),
         Verdict::SettlesWithSmallSteps => {
-            let Some(size) = judgement.small_steps.constant else { return Outcome::Undecided };
+            let Some(size) = check.small_steps.constant else { return Outcome::Undecided };
             let protocol = Protocol { step_size: StepSize::Constant(size), ..plan.protocol };
-            settles(
-                plan,
-                &protocol,
-                check,
-                Some(3.0 / (size * truth.point.gradient_margin.unwrap())),
-            )
+            settles(plan, &protocol, check, Some(3.0 / (size * truth.gradient_margin.unwrap())))
         }
         Verdict::DoesNotSettle | Verdict::MinimisationOnly => {
             // Away from the stable point, at its own steps and at small ones; models that are averaged
             // scatter too slowly to be seen.
-            let rescales = rescales(&plan.federation, &plan.protocol);
-            if rescales || start < 0.1 * judgement.own_steps.scale {
+            let rescales = rescales(plan.federation(), &plan.protocol);
+            if rescales || start < 0.1 * check.own_steps.scale {
                 return Outcome::Undecided;
             }
             let rounds = affordable(plan) as u64;
@@ -96,8 +89,8 @@ fn verify(plan: &Plan, check: &Check) -> Outcome {
 }
 
 fn settles(plan: &Plan, protocol: &Protocol, check: &Check, expected: Option<f64>) -> Outcome {
-    let scale = check.certificate.judgement.own_steps.scale;
-    let point = &check.certificate.point().unwrap().point.theta;
+    let scale = check.own_steps.scale;
+    let point = &check.stable_points[0].theta;
     let wanted = 2.0 * expected.unwrap_or(0.0) + 100.0;
     let rounds = wanted.min(affordable(plan));
     let found = distances(plan, protocol, point, rounds as u64);
@@ -134,11 +127,7 @@ fn settles_is_never_wrong() {
             Outcome::Held => "held",
             Outcome::Undecided => "undecided",
             Outcome::Wrong(why) => {
-                wrong.push(format!(
-                    "{seed} {}: {why}\n  {}",
-                    words::verdict(check.verdict),
-                    check.reason
-                ));
+                wrong.push(format!("{seed} {}: {why}\n  {}", check.verdict.name(), check.reason));
                 "wrong"
             }
         };
@@ -151,7 +140,7 @@ fn settles_is_never_wrong() {
             }
         }
         for ((table, verdict, word), count) in &tally {
-            println!("table {table:5} {:26}{word:10} {count}", words::verdict(*verdict));
+            println!("table {table:5} {:26}{word:10} {count}", verdict.name());
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

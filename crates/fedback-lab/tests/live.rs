@@ -11,14 +11,15 @@ use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, Tran
 use fedback_engine::server::{Refusal, Update};
 use fedback_engine::work::{Order, Scratch, Task, Work, step_sizes};
 use fedback_lab::error::Error;
-use fedback_lab::event::{Ending, Event, Sink};
-use fedback_lab::experiment::{self, reopen, run_live, run_unrecorded};
+use fedback_lab::event::Ending;
+use fedback_lab::experiment::{self, reopen, run_live};
 use fedback_lab::measure::{Exactly, WithoutData};
 use fedback_lab::outcome::Outcome;
 use fedback_lab::plan::Plan;
-use fedback_lab::runner::LiveRun;
+use fedback_lab::runner::{self, LiveRun};
 use fedback_lab::spec::Document;
-use fedback_lab::store::{RunState, Store};
+use fedback_lab::store::Store;
+use serde_json::json;
 
 const SPEC: &str = r#"
 format = 1
@@ -67,14 +68,6 @@ const KINDS: [&str; 5] = [
     "kind = \"fedopt\"\nserver = { kind = \"adam\" }",
 ];
 
-struct Nobody;
-
-impl Sink for Nobody {
-    fn take(&mut self, _: &Event<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
 /// Clients in this process, which answer in any order. Some may be gone in some rounds; at some
 /// moment somebody may ask to stop.
 struct Loopback<'a> {
@@ -89,7 +82,7 @@ struct Loopback<'a> {
 impl<'a> Loopback<'a> {
     fn new(plan: &'a Plan, gone: fn(u64, ClientId) -> bool, seed: u64, left: usize) -> Self {
         let draws = Stream::for_problem(Seed(seed), Purpose::Data).draws();
-        let (federation, protocol) = (&plan.federation, plan.protocol);
+        let (federation, protocol) = (plan.federation(), plan.protocol);
         Loopback { federation, protocol, draws, on_the_way: Vec::new(), gone, left }
     }
 }
@@ -155,20 +148,20 @@ fn interrupted_again_and_again(
     for turn in 0.. {
         let mut transport = Loopback::new(plan, gone, turn, 20 + 7 * turn as usize);
         let live = LiveRun { plan, judge: &judge, transport: &mut transport, settings };
-        let resume = reopen(store, id)?.resume();
-        let outcome = run_live(live, Some((store, id)), resume, &mut Nobody, &stop)?;
+        let from = store.load(id)?;
+        let outcome = run_live(live, Some((store, id)), Some(&from), &mut (), &stop)?;
         if outcome.ending != Ending::Interrupted {
             assert!(turn > 2, "it was never interrupted");
             return Ok(outcome);
         }
-        assert_eq!(reopen(store, id)?.stored.state, RunState::Interrupted);
+        assert_eq!(reopen(store, id)?.stored.ending, Some(Ending::Interrupted));
     }
     unreachable!()
 }
 
 /// What must be the same, to the bit.
 fn bits(outcome: &Outcome) -> String {
-    let mut json = outcome.to_json();
+    let mut json = json!(outcome);
     let object = json.as_object_mut().unwrap();
     object.remove("seconds");
     object.remove("resumed_from");
@@ -184,13 +177,14 @@ fn a_live_run_is_the_run_in_memory() {
         let live =
             interrupted_again_and_again(&store, &plan, Settings::default(), |_, _| false).unwrap();
         let stop = AtomicBool::new(false);
-        let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+        let memory = runner::run(&plan, None, &mut [], &stop).unwrap();
         assert_eq!(bits(&live), bits(&memory), "{kind}");
         let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
-        assert_eq!(reopened.stored.state, RunState::Done);
+        assert_eq!(reopened.stored.ending, Some(Ending::Done));
         assert_eq!(reopened.stored.cohorts, []);
         // Exact expectations are added when a run is read.
-        let read = Outcome { exact: None, ..reopened.outcome() };
+        let mut read = reopened.outcome();
+        read.simulated.as_mut().unwrap().exact = None;
         assert_eq!(bits(&read), bits(&memory));
         assert_eq!(read.to_csv(), memory.to_csv());
     }
@@ -221,12 +215,12 @@ fn absences(plan: &Plan) {
     }
     let stop = AtomicBool::new(false);
     let whole = reopened.whole().unwrap();
-    let again = experiment::replay(whole, &reopened.stored, &mut Nobody, &stop).unwrap();
+    let again = experiment::replay(whole, &reopened.stored, &mut (), &stop).unwrap();
     assert!(again.same);
-    assert_eq!(again.outcome.final_theta, live.final_theta);
+    assert_eq!(again.outcome.final_theta(), live.final_theta());
     // The record of round 5 has no consensus, which is no reason to give a repetition up; all else
     // of the curve comes out again.
-    let (mut recorded, mut replayed) = (live.to_json(), again.outcome.to_json());
+    let (mut recorded, mut replayed) = (json!(live), json!(again.outcome));
     assert!(recorded["curve"][1]["consensus"]["mean"].is_null());
     assert!(replayed["curve"][1]["consensus"]["mean"].is_f64());
     for json in [&mut recorded, &mut replayed] {
@@ -237,16 +231,16 @@ fn absences(plan: &Plan) {
     let mut changed = reopened.stored.clone();
     let theta = &mut changed.checkpoint.as_mut().unwrap().server[5];
     *theta = f64::from_bits(theta.to_bits() ^ 1);
-    assert!(!experiment::replay(whole, &changed, &mut Nobody, &stop).unwrap().same);
+    assert!(!experiment::replay(whole, &changed, &mut (), &stop).unwrap().same);
     if let Some(block) = reopened.stored.checkpoint.as_ref().unwrap().kept.first() {
         let mut changed = reopened.stored.clone();
         let kept = &mut changed.checkpoint.as_mut().unwrap().kept[0].numbers[0];
         *kept = f64::from_bits(block.numbers[0].to_bits() ^ 1);
-        assert!(!experiment::replay(whole, &changed, &mut Nobody, &stop).unwrap().same);
+        assert!(!experiment::replay(whole, &changed, &mut (), &stop).unwrap().same);
     }
     // Without the cohorts it would have been another run.
-    let memory = run_unrecorded(plan, &mut Nobody, &stop).unwrap();
-    assert_ne!(memory.final_theta, live.final_theta);
+    let memory = runner::run(plan, None, &mut [], &stop).unwrap();
+    assert_ne!(memory.final_theta(), live.final_theta());
 }
 
 #[test]
@@ -261,14 +255,15 @@ fn too_few_clients_stop_a_run_that_can_go_on() {
     assert!(message.contains("answered, at least 3 must; missing: client 1 (gone)"), "{message}");
     let id = store.runs().unwrap()[0].id;
     let reopened = reopen(&store, id).unwrap();
-    assert_eq!(reopened.stored.state, RunState::Interrupted);
+    assert_eq!(reopened.stored.ending, Some(Ending::Interrupted));
     // The site is back: the run ends as if nothing had been.
     let (stop, judge) = (AtomicBool::new(false), Exactly::new(&plan));
     let mut transport = Loopback::new(&plan, |_, _| false, 1, usize::MAX);
     let live = LiveRun { plan: &plan, judge: &judge, transport: &mut transport, settings };
     let record = Some((&store, id));
-    let outcome = run_live(live, record, reopened.resume(), &mut Nobody, &stop).unwrap();
-    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
+    let from = Some(&reopened.stored);
+    let outcome = run_live(live, record, from, &mut (), &stop).unwrap();
+    let memory = runner::run(&plan, None, &mut [], &stop).unwrap();
     assert_eq!(bits(&outcome), bits(&memory));
 }
 
@@ -279,11 +274,11 @@ fn a_server_without_data_knows_no_risk() {
     let mut transport = Loopback::new(&plan, |_, _| false, 3, usize::MAX);
     let settings = Settings::default();
     let live = LiveRun { plan: &plan, judge: &WithoutData, transport: &mut transport, settings };
-    let outcome = run_live(live, None, None, &mut Nobody, &stop).unwrap();
+    let outcome = run_live(live, None, None, &mut (), &stop).unwrap();
     assert_eq!(outcome.ending, Ending::Done);
-    let memory = run_unrecorded(&plan, &mut Nobody, &stop).unwrap();
-    assert_eq!(outcome.final_theta, memory.final_theta);
-    let (blind, seen) = (outcome.to_json(), memory.to_json());
+    let memory = runner::run(&plan, None, &mut [], &stop).unwrap();
+    assert_eq!(outcome.final_theta(), memory.final_theta());
+    let (blind, seen) = (json!(outcome), json!(memory));
     for (blind, seen) in
         blind["curve"].as_array().unwrap().iter().zip(seen["curve"].as_array().unwrap())
     {

@@ -140,7 +140,7 @@ fn sites_and_server_agree_on_the_plan() {
         let document = Document::parse(text, "test").unwrap();
         let point = document.points().unwrap().swap_remove(0);
         let (site, _) = Plan::site(point.clone(), folder.path(), "test").unwrap();
-        let plan = Plan::new(point, folder.path(), "test").unwrap();
+        let plan: Plan = Plan::new(point, folder.path(), "test").unwrap();
         assert_eq!(site.hash, plan.hash);
         site.hash
     };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedback_lab::error::Error;
 use fedback_lab::event::{Ending, Event, Sink};
-use fedback_lab::experiment::{Experiment, begin, reopen, run_recorded, run_unrecorded};
+use fedback_lab::experiment::{self, Experiment, begin, reopen};
 use fedback_lab::runner::run;
 use fedback_lab::spec::Document;
 use fedback_lab::store::Store;
@@ -40,7 +40,7 @@ fn resumed_it_ends_where_it_would_have_ended() {
     let plan = Experiment::new(&document).unwrap().plans.remove(0);
     let never = AtomicBool::new(false);
     let mut nobody = StopAt(u64::MAX, &never);
-    let whole = run_unrecorded(&plan, &mut nobody, &never).unwrap();
+    let whole = run(&plan, None, &mut [&mut nobody], &never).unwrap();
     let end = whole.curve.points.last().unwrap().round;
     assert!((50..450).contains(&end), "ended after {end} rounds");
     let folder = tempfile::tempdir().unwrap();
@@ -48,18 +48,18 @@ fn resumed_it_ends_where_it_would_have_ended() {
     for round in [1, 9, 20, 30, end] {
         let id = begin(&store, &plan, Vec::new()).unwrap();
         let stop = AtomicBool::new(false);
-        let first =
-            run_recorded(&plan, &store, id, None, &mut StopAt(round, &stop), &stop).unwrap();
+        let record = Some((&store, id));
+        let first = experiment::run(&plan, record, None, &mut StopAt(round, &stop), &stop).unwrap();
         assert_eq!(first.ending == Ending::Interrupted, round < end, "{round}");
         let reopened = reopen(&store, id).unwrap();
-        let (plan, resume) = (reopened.whole().unwrap(), reopened.resume());
+        let (plan, from) = (reopened.whole().unwrap(), Some(&reopened.stored));
         // The last one is as if it had been killed between its last checkpoint and its end.
         let rest = match round < end {
-            true => run_recorded(plan, &store, id, resume, &mut nobody, &never),
-            false => run(plan, resume, &mut [&mut nobody], &never),
+            true => experiment::run(plan, record, from, &mut nobody, &never),
+            false => run(plan, from, &mut [&mut nobody], &never),
         };
         let rest = rest.unwrap();
         assert_eq!(rest.curve, whole.curve, "stopped at {round}");
-        assert_eq!(rest.final_theta, whole.final_theta);
+        assert_eq!(rest.final_theta(), whole.final_theta());
     }
 }

@@ -4,6 +4,7 @@
 //! loss. `python/fedback/_custom.py` checks what they return and names what is wrong with it. An
 //! exception ends the run, and is raised there as it was.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +13,9 @@ use fedback_core::federation::ClientId;
 use fedback_core::stream::Streams;
 use fedback_engine::plain::{BuiltInCursor, Gradients, Observations};
 use fedback_engine::work::WorkError;
+use fedback_lab::custom::Custom;
 use fedback_lab::plan::{Built, CustomPlan};
+use fedback_lab::runner::Runnable;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -24,19 +27,23 @@ pub struct Functions {
     draw: Option<Py<PyAny>>,
     loss: Option<Py<PyAny>>,
     checks: Py<PyModule>,
+    raised: Mutex<Option<PyErr>>,
 }
 
 impl Functions {
     /// Takes what the user gave.
     pub fn new(py: Python<'_>, draw: Option<Py<PyAny>>, loss: Option<Py<PyAny>>) -> PyResult<Self> {
-        Ok(Functions { draw, loss, checks: py.import("fedback._custom")?.unbind() })
+        let checks = py.import("fedback._custom")?.unbind();
+        Ok(Functions { draw, loss, checks, raised: Mutex::new(None) })
     }
 
     /// Refuses functions that a plan has no use for, or lacks.
     pub fn check(&self, plan: &Built) -> PyResult<()> {
         let (population, loss) = match plan {
             Built::Whole(_) => (false, false),
-            Built::Custom(plan) => (plan.population.is_none(), plan.loss.is_none()),
+            Built::Custom(plan) => {
+                (plan.populations().population.is_none(), plan.populations().loss.is_none())
+            }
         };
         for (name, key, wanted, given) in [
             ("draw", "problem.base.kind", population, self.draw.is_some()),
@@ -55,13 +62,27 @@ impl Functions {
         }
         Ok(())
     }
+
+    /// A plan as it can be run, with the functions that it lacked.
+    pub fn complete(&self, plan: Built) -> Box<dyn Runnable + '_> {
+        match plan {
+            Built::Whole(plan) => Box::new(plan),
+            Built::Custom(plan) => {
+                Box::new(Custom::new(plan.clone(), Parts::new(Cow::Owned(plan), self)))
+            }
+        }
+    }
+
+    /// The exception that ended a run, if one did.
+    pub fn raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// What a plan and its functions are together.
 pub struct Parts<'a> {
-    plan: &'a CustomPlan,
+    plan: Cow<'a, CustomPlan>,
     functions: &'a Functions,
-    raised: Mutex<Option<PyErr>>,
 }
 
 /// Where in a client's observations of one round a draw goes on.
@@ -78,13 +99,8 @@ pub enum Batch {
 
 impl<'a> Parts<'a> {
     /// Puts them together.
-    pub fn new(plan: &'a CustomPlan, functions: &'a Functions) -> Self {
-        Parts { plan, functions, raised: Mutex::new(None) }
-    }
-
-    /// The exception that ended the run, if one did.
-    pub fn raised(&self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub fn new(plan: Cow<'a, CustomPlan>, functions: &'a Functions) -> Self {
+        Parts { plan, functions }
     }
 
     /// Calls Python for a client; an exception is kept.
@@ -95,7 +111,7 @@ impl<'a> Parts<'a> {
     ) -> Result<T, WorkError> {
         Python::attach(call).map_err(|error| {
             let reason = error.to_string();
-            let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut raised = self.functions.raised.lock().unwrap_or_else(PoisonError::into_inner);
             raised.get_or_insert(error);
             WorkError { client, reason }
         })
@@ -107,19 +123,21 @@ impl<'a> Parts<'a> {
 
     /// Features of a row, without the intercept.
     fn features(&self) -> usize {
-        self.plan.dim - usize::from(self.plan.intercept)
+        self.plan.dim - usize::from(self.plan.populations().intercept)
     }
 
     /// Rows that a function returned, for a loss that is built in.
     fn rows(&self, batch: &Bound<'_, PyAny>, count: usize) -> PyResult<Observations> {
         let py = batch.py();
-        let labelled = self.plan.loss.is_some_and(|loss| loss != fedback_core::loss::Loss::Mean);
-        let binary = matches!(self.plan.loss, Some(fedback_core::loss::Loss::Logistic { .. }));
+        let labelled =
+            self.plan.populations().loss.is_some_and(|loss| loss != fedback_core::loss::Loss::Mean);
+        let binary =
+            matches!(self.plan.populations().loss, Some(fedback_core::loss::Loss::Logistic { .. }));
         let checked =
             self.check(py, "rows")?.call1((batch, count, self.features(), labelled, binary))?;
         let (features, labels): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = checked.extract()?;
         let features = to_floats(features.as_bytes())?;
-        let features = match self.plan.intercept {
+        let features = match self.plan.populations().intercept {
             false => features,
             true => features
                 .chunks_exact(self.features())
@@ -163,7 +181,7 @@ impl Gradients for Parts<'_> {
         deployed: &[f64],
         count: usize,
     ) -> Result<Batch, WorkError> {
-        match (cursor, &self.plan.population, &self.functions.draw) {
+        match (cursor, &self.plan.populations().population, &self.functions.draw) {
             (Cursor::BuiltIn(cursor), Some((base, response)), _) => {
                 Ok(Batch::Rows(cursor.draw(base, response, deployed, count)))
             }
@@ -171,7 +189,7 @@ impl Gradients for Parts<'_> {
                 let theta = floats(py, deployed.iter().copied());
                 let arguments = (draw, *client, theta, count, &*generator);
                 let batch = self.check(py, "observe")?.call1(arguments)?;
-                match self.plan.loss {
+                match self.plan.populations().loss {
                     Some(_) => self.rows(&batch, count).map(Batch::Rows),
                     None => Ok(Batch::Object(batch.unbind())),
                 }
@@ -182,7 +200,7 @@ impl Gradients for Parts<'_> {
     }
 
     fn everything(&self, client: ClientId, deployed: &[f64]) -> Result<Option<Batch>, WorkError> {
-        Ok(match &self.plan.population {
+        Ok(match &self.plan.populations().population {
             Some((Base::Table(table), response)) => {
                 let rows = Observations::everything(table, response, client.0 as usize, deployed);
                 Some(Batch::Rows(rows))
@@ -199,8 +217,8 @@ impl Gradients for Parts<'_> {
         range: Option<Range<usize>>,
         out: &mut [f64],
     ) -> Result<f64, WorkError> {
-        if let (Batch::Rows(rows), Some(loss)) = (batch, self.plan.loss) {
-            return Ok(rows.gradient(loss, self.plan.intercept, theta, range, out));
+        if let (Batch::Rows(rows), Some(loss)) = (batch, self.plan.populations().loss) {
+            return Ok(rows.gradient(loss, self.plan.populations().intercept, theta, range, out));
         }
         self.call(client.0, |py| {
             let batch = match (batch, &range) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fedback_lab::error::Error;
 use fedback_lab::experiment::Experiment;
-use fedback_lab::plan::{Built, Plan};
+use fedback_lab::plan::Built;
 use fedback_lab::spec::Document as Inner;
 use pyo3::prelude::*;
 
@@ -76,15 +76,6 @@ impl Document {
     /// The plans of a problem that is built in.
     pub fn experiment(&self) -> Result<Experiment, Error> {
         Experiment::new(&self.0)
-    }
-
-    /// The only plan of a problem that is built in.
-    pub fn only(&self) -> Result<Plan, Error> {
-        let mut plans = self.experiment()?.plans;
-        match (plans.pop(), plans.is_empty()) {
-            (Some(plan), true) => Ok(plan),
-            _ => Err(Error::input(&self.0.origin, "has a sweep; name one of its points")),
-        }
     }
 
     /// The plans of whatever problem, and whether they are points of a sweep.

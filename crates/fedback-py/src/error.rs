@@ -18,6 +18,7 @@ create_exception!(
 pub fn raise(error: Error) -> PyErr {
     match error {
         Error::Input(message) => InputError::new_err(message),
+        Error::Question(error) => wrong(error),
         Error::Failed(message) => RunError::new_err(message),
         Error::Interrupted(message) => PyKeyboardInterrupt::new_err(message),
     }

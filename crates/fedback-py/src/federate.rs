@@ -4,7 +4,7 @@
 //! as they are here.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use fedback_core::federation::ClientId;
@@ -12,24 +12,23 @@ use fedback_core::protocol::Round;
 use fedback_core::state::Layout;
 use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
 use fedback_engine::server::{Refusal, Update};
-use fedback_lab::custom::Custom;
 use fedback_lab::error::Error;
 use fedback_lab::event::Ending;
 use fedback_lab::experiment::{begin, reopen, run_live};
 use fedback_lab::measure::WithoutData;
 use fedback_lab::plan::Built;
-use fedback_lab::runner::{LiveRun, Resume, Runnable};
-use fedback_lab::store::{RunId, Store};
+use fedback_lab::runner::{LiveRun, Runnable};
+use fedback_lab::store::{RunId, Store, StoredRun};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
-use crate::custom::{Functions, Parts};
+use crate::custom::Functions;
 use crate::document::Document;
 use crate::error::raise;
 use crate::numbers::{floats, pack, to_floats};
 use crate::outcome::Outcome;
-use crate::run::{Listener, misfit};
+use crate::run::{Listener, Now, misfit};
 use crate::supervise::supervise;
 
 /// Runs a spec with clients that `transport` reaches; goes on with the run `resume` where that is said.
@@ -66,31 +65,20 @@ pub fn federate(
         raised: Mutex::new(None),
         stop: AtomicBool::new(false),
     };
-    let (stop, round) = (&link.stop, AtomicU64::new(0));
-    let records = from.as_ref().map(|from| from.records.clone()).unwrap_or_default();
-    let (rounds, name) = (plan.spec.rounds.0, plan.spec.name.clone());
-    let tick = |py: Python<'_>| match &progress {
-        Some(progress) => {
-            progress.call1(py, (&name, round.load(Ordering::Relaxed), rounds)).map(|_| ())
-        }
-        None => Ok(()),
-    };
+    let (stop, now) = (&link.stop, Now::default());
+    let tick = |py: Python<'_>| now.show(py, progress.as_ref());
     let made = supervise(py, stop, tick, || {
-        let mut listener = Listener { records, round: &round };
+        let mut listener = Listener { records: Vec::new(), now: &now };
         let store = store.as_deref().map(Store::open).transpose()?;
         let mut calling = &link;
         let settings = Settings { minimum, attempts };
         let mut live = |judge: &dyn fedback_lab::measure::Judge| {
             let live = LiveRun { plan: &plan, judge, transport: &mut calling, settings };
-            run_live(live, store.as_ref().zip(id), from.clone(), &mut listener, stop)
+            run_live(live, store.as_ref().zip(id), from.as_ref(), &mut listener, stop)
         };
         let outcome = match &plan {
-            Built::Whole(plan) => live(&*plan.judge()),
-            Built::Custom(custom) if functions.check(&plan).is_ok() => {
-                let custom = Custom::new(custom.clone(), Parts::new(custom, &functions));
-                live(&*custom.judge())
-            }
-            Built::Custom(_) => live(&WithoutData),
+            Built::Custom(_) if functions.check(&plan).is_err() => live(&WithoutData),
+            Built::Custom(_) | Built::Whole(_) => live(&*functions.complete(plan.clone()).judge()),
         };
         outcome.map(|outcome| (outcome, listener.records))
     });
@@ -105,12 +93,14 @@ pub fn federate(
         }
         _ => {}
     }
-    let exact = py.detach(|| plan.whole().and_then(|plan| fedback_lab::exact::exact(plan).ok()));
+    let exact = py.detach(|| plan.whole().and_then(Runnable::exact));
+    let earlier = from.map(|from| from.records).unwrap_or_default();
+    let records = earlier.into_iter().chain(records.into_iter().flatten()).collect();
     Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })
 }
 
 enum Prepared {
-    Ready(Box<(Built, Option<RunId>, Option<Resume>)>),
+    Ready(Box<(Built, Option<RunId>, Option<StoredRun>)>),
     /// The run that was to be resumed has ended.
     Ended(Box<Outcome>),
 }
@@ -142,8 +132,7 @@ fn prepare(
     if reopened.has_ended() {
         return Ok(Prepared::Ended(Box::new(Outcome::as_it_ended(reopened.run))));
     }
-    let from = reopened.resume();
-    Ok(Prepared::Ready(Box::new((reopened.plan, Some(id), from))))
+    Ok(Prepared::Ready(Box::new((reopened.plan, Some(id), Some(reopened.run.stored)))))
 }
 
 /// A Python transport as the library calls it.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use fedback_core::stream::Seed;
 use fedback_fit::model::{Direction, Shape};
 use fedback_lab::error::Error;
-use fedback_lab::fit::{Columns, Fitted, Folder, Input, Question};
+use fedback_lab::fit::{self as lab, Columns, Question};
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -36,10 +36,6 @@ pub fn fit(
     seed: u64,
     force: bool,
 ) -> PyResult<(String, Vec<String>)> {
-    if !(0.5..1.0).contains(&confidence) {
-        let why = format!("found {confidence}; allowed: 0.5 or more, and below 1");
-        return Err(misfit("confidence", &why));
-    }
     let response = match response.as_deref() {
         None => None,
         Some("best-response") => Some(Direction::BestResponse),
@@ -62,10 +58,8 @@ pub fn fit(
     let columns = Columns { client, deployment, individual, label, ignore };
     let question = Question { response, features, shape, reference, confidence, seed: Seed(seed) };
     let work = || -> Result<(String, Vec<String>), Error> {
-        let folder = Folder::new(&output, force)?;
-        let input = Input::read(&data, &deployments, &columns)?;
-        let fitted = Fitted::new(input, &question)?;
-        folder.write(&fitted)?;
+        let (files, output) = ((&*data, &*deployments), (&*output, force));
+        let (fitted, folder) = lab::fit(files, &columns, &question, output)?;
         Ok((fitted.to_json(&folder).to_string(), fitted.all_warnings()))
     };
     supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)

@@ -25,7 +25,7 @@ impl Outcome {
     /// The object of the command's JSON contract, as text.
     #[getter]
     fn json(&self) -> String {
-        self.inner.to_json().to_string()
+        serde_json::json!(self.inner).to_string()
     }
 
     /// The command's CSV: a line for every record.
@@ -89,6 +89,12 @@ impl Outcome {
         pack(py, self.inner.curve.points.iter().map(|point| point.step), u64::to_le_bytes)
     }
 
+    /// Seconds of work by every record; nothing for exact expectations.
+    #[getter]
+    fn times<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        floats(py, self.inner.times.iter().copied())
+    }
+
     /// Means over repetitions of a measurement, and their standard deviations.
     fn statistic<'py>(
         &self,
@@ -114,19 +120,15 @@ impl Outcome {
     /// The last θ of every repetition: repetitions × d; NaN where it failed.
     #[getter]
     fn final_theta<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let failed = |n: usize| self.inner.failed.iter().any(|(number, _)| *number == n as u64);
-        let thetas = self.inner.final_theta.iter().flatten().enumerate();
-        let numbers = thetas.flat_map(|(n, theta)| {
-            let lost = failed(n);
-            theta.iter().map(move |t| if lost { f64::NAN } else { *t })
-        });
-        floats(py, numbers)
+        let lost = vec![f64::NAN; self.inner.dim];
+        let thetas = self.inner.final_theta().iter();
+        floats(py, thetas.flat_map(|theta| theta.as_ref().unwrap_or(&lost)).copied())
     }
 
     /// The exact curve of the same plan, where mathematics allows.
     #[getter]
     fn exact(&self) -> Option<Outcome> {
-        let inner = *self.inner.exact.clone()?;
+        let inner = self.inner.exact()?.clone();
         Some(Outcome { inner, records: Vec::new(), id: None })
     }
 
@@ -139,7 +141,7 @@ impl Outcome {
 impl Outcome {
     /// A recorded run that was to be resumed, and of which nothing is left to run.
     pub fn as_it_ended(run: RecordedRun) -> Self {
-        let inner = Inner { resumed_from: Some(run.round()), ..run.outcome() };
+        let inner = Inner { resumed_from: Some(run.stored.round()), ..run.outcome() };
         Outcome { inner, id: Some(run.stored.id.0), records: run.stored.records }
     }
 }
@@ -152,15 +154,11 @@ pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
     let pairs: Vec<Pair<'_>> = outcomes
         .iter()
         .map(|outcome| {
-            let simulated = outcome.inner.final_theta.is_some();
+            let simulated = outcome.inner.simulated.is_some();
             Pair {
                 label: outcome.label(),
                 run: simulated.then_some(&outcome.inner),
-                exact: if simulated {
-                    outcome.inner.exact.as_deref()
-                } else {
-                    Some(&outcome.inner)
-                },
+                exact: if simulated { outcome.inner.exact() } else { Some(&outcome.inner) },
             }
         })
         .collect();

@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fedback_lab::advice::{Advice, Question, Rival, latency, planned_spec};
-use fedback_lab::bounds::{Guarantees, Overrides};
 use fedback_lab::chart::label_of;
-use fedback_lab::check::{Check, Curve, figure};
+use fedback_lab::check::{Check, picture};
 use fedback_lab::error::Error;
-use fedback_lab::event::{Event, Sink};
 use fedback_lab::exact::exact as exact_of;
+use fedback_lab::experiment::Experiment;
 use fedback_lab::plan::Plan;
 use fedback_lab::solution::Solution;
 use fedback_lab::spec::SchemeName;
-use fedback_lab::words;
+use fedback_paper::bounds::{Guarantees, Overrides};
 use fedback_theory::planner::Prices;
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::document::Document;
 use crate::error::{raise, wrong};
@@ -52,7 +52,7 @@ pub fn exact(py: Python<'_>, document: &Document) -> PyResult<Vec<Outcome>> {
 /// Where retraining settles.
 #[pyfunction]
 pub fn solve(py: Python<'_>, document: &Document) -> PyResult<Answers> {
-    each(py, document, |plan| Ok((set_of(plan), Solution::of(plan).to_json().to_string())))
+    each(py, document, |plan| Ok((set_of(plan), json!(Solution::of(plan)).to_string())))
 }
 
 /// The paper's guarantees.
@@ -85,27 +85,10 @@ pub fn check(
     document: &Document,
 ) -> PyResult<Vec<(String, String, Option<String>)>> {
     each(py, document, |plan| {
-        let resamples = plan.resampled()?;
-        let mut check = Check::of(plan, &mut |_| {})?;
-        if let Some(resamples) = resamples {
-            check = check.with_resamples(plan, resamples)?;
-        }
-        let label = label_of(&plan.spec.name, &plan.set);
-        let title = format!("{label}: {}", words::verdict(check.verdict));
-        let subtitle = "below 1 errors shrink from round to round, near the stable point";
-        let picture =
-            Curve::of(plan, &check, label).map(|curve| figure(&title, subtitle, &[curve]).to_svg());
-        Ok((set_of(plan), check.to_json().to_string(), picture))
+        let checked = [(plan, Check::of(plan, &mut |_| {})?)];
+        let picture = picture(&checked).map(|picture| picture.to_svg());
+        Ok((set_of(plan), json!(checked[0].1).to_string(), picture))
     })
-}
-
-/// Hears nothing.
-pub struct Silent;
-
-impl Sink for Silent {
-    fn take(&mut self, _event: &Event<'_>) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// A plan: the JSON, the picture, and the planned spec as TOML where there is one.
@@ -149,8 +132,7 @@ pub fn plan(
     };
     let stop = AtomicBool::new(false);
     let share = AtomicU64::new(0);
-    let plan = py.detach(|| document.only()).map_err(raise)?;
-    question.check(&plan).map_err(wrong)?;
+    let plan = py.detach(|| Experiment::only(&document.0)).map_err(raise)?;
     let tick = |py: Python<'_>| match &progress {
         Some(progress) => {
             let now = share.load(Ordering::Relaxed);
@@ -160,7 +142,7 @@ pub fn plan(
     };
     let advice = supervise(py, &stop, tick, || {
         let mut hear = |part: f64| share.store((1000.0 * part) as u64, Ordering::Relaxed);
-        Advice::of(&plan, question, &mut hear, &mut Silent, &stop)
+        Advice::of(&plan, question, &mut hear, &mut (), &stop)
     })?
     .map_err(raise)?;
     let label = label_of(&plan.spec.name, &plan.set);

@@ -1,25 +1,21 @@
 //! `run` and `resume`: every plan recorded first where there is a store, then run.
 
 use std::ffi::CString;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use fedback_lab::custom::Custom;
+use fedback_lab::chart::label_of;
 use fedback_lab::error::Error;
-use fedback_lab::event::{Ending, Event, Sink};
-use fedback_lab::exact::exact;
-use fedback_lab::experiment::{self, Reopened};
-use fedback_lab::outcome::Outcome as LabOutcome;
+use fedback_lab::event::{Event, Sink};
+use fedback_lab::experiment::{self, Finished, Keep, Ready, Reopened, Replayed};
 use fedback_lab::plan::Built;
 use fedback_lab::recorded::RecordedRun;
-use fedback_lab::runner::Resume;
-use fedback_lab::store::{Record, RunId, Store};
-use fedback_lab::warning::warnings;
+use fedback_lab::store::{Record, RunId};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyUserWarning};
 use pyo3::prelude::*;
 
-use crate::custom::{Functions, Parts};
+use crate::custom::Functions;
 use crate::document::Document;
 use crate::error::{InputError, raise};
 use crate::outcome::Outcome;
@@ -41,37 +37,31 @@ pub fn run(
     loss: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Outcome>> {
     let tags = crate::store::words(tags).map_err(raise)?;
-    let labelled = !(tags.is_empty() && note.is_empty());
-    if labelled && store.is_none() {
+    if !(tags.is_empty() && note.is_empty()) && store.is_none() {
         let why = "belong to a recorded run; say where it is recorded: store=\"fedback.db\"";
         return Err(misfit("tags, note", why));
     }
     let (plans, _) = py.detach(|| document.plans()).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     plans.iter().try_for_each(|plan| functions.check(plan))?;
-    plans.iter().try_for_each(|plan| plan.check_arrivals()).map_err(raise)?;
-    let warned = |plan: &Built| plan.whole().map(warnings).unwrap_or_default();
-    let warned: Vec<Vec<String>> = py.detach(|| plans.iter().map(warned).collect());
-    // What is said of the first point goes for most of the others.
-    let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
+    let threads = threads_for(&plans, threads);
+    let complete: Vec<_> = plans.into_iter().map(|plan| functions.complete(plan)).collect();
+    let all = || complete.iter().map(|plan| &**plan);
+    let ready = py.detach(|| Ready::new(all().collect())).map_err(raise)?;
+    let doubts = complete.first().map_or(&[][..], |plan| &plan.outline().spec.doubts);
     doubts.iter().try_for_each(|doubt| warn(py, &format!("doubted in the spec: {doubt}")))?;
-    warned.iter().take(1).flatten().try_for_each(|warning| warn(py, warning))?;
-    let place = Place { store: store.as_deref(), threads, progress: progress.as_ref() };
-    let recording = place.open().map_err(raise)?;
-    let mut jobs = Vec::new();
-    for (plan, warnings) in plans.into_iter().zip(warned) {
-        let begin = |store: &Store| {
-            let id = experiment::begin(store, &plan, warnings)?;
-            if labelled {
-                store.annotate(id, &tags, &note)?;
-            }
-            Ok(id)
-        };
-        let id = recording.as_ref().map(begin).transpose();
-        jobs.push(Job { plan, id: id.map_err(raise)?, resume: None });
-    }
-    drop(recording);
-    jobs.into_iter().map(|job| place.run(py, job, &functions)).collect()
+    ready.warnings().iter().try_for_each(|warning| warn(py, warning))?;
+    let keep = store.as_deref().map(|store| Keep { store, tags: &tags, note: &note });
+    let met = |made: &Finished| made.ids.get(made.outcomes.len().checked_sub(1)?).copied();
+    let shown = (progress.as_ref(), threads);
+    let work = |hear: &mut dyn Sink, stop: &AtomicBool| ready.run(keep, hear, stop);
+    let (Finished { outcomes, ids }, heard) = listening(py, &functions, shown, work, met)?;
+    let outcomes = outcomes.into_iter().zip(heard).enumerate();
+    let outcome = |(place, (inner, records))| {
+        let id = ids.get(place).map(|id: &RunId| id.0);
+        Outcome { inner, records, id }
+    };
+    Ok(outcomes.map(outcome).collect())
 }
 
 /// Goes on with a run that was interrupted; one that has ended is handed over as it ended.
@@ -91,16 +81,19 @@ pub fn resume(
     if run.has_ended() {
         return Ok(Outcome::as_it_ended(run));
     }
-    let reopened = py.detach(|| Reopened::new(run)).map_err(raise)?;
-    let round = reopened.round();
+    let Reopened { run, plan } = py.detach(|| Reopened::new(run)).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
-    functions.check(&reopened.plan)?;
-    let resume = reopened.resume();
-    let place = Place { store: Some(&store), threads, progress: progress.as_ref() };
-    let mut outcome =
-        place.run(py, Job { plan: reopened.plan, id: Some(RunId(id)), resume }, &functions)?;
-    outcome.inner.resumed_from = Some(round);
-    Ok(outcome)
+    functions.check(&plan)?;
+    let threads = threads_for([&plan], threads);
+    let complete = functions.complete(plan);
+    let work = |hear: &mut dyn Sink, stop: &AtomicBool| {
+        let store = crate::store::existing(&store)?;
+        experiment::resume(&*complete, &store, &run.stored, hear, stop)
+    };
+    let shown = (progress.as_ref(), threads);
+    let (inner, heard) = listening(py, &functions, shown, work, |_| Some(RunId(id)))?;
+    let records = run.stored.records.into_iter().chain(heard.into_iter().flatten()).collect();
+    Ok(Outcome { inner, records, id: Some(id) })
 }
 
 /// Runs a recorded run again with its recorded cohorts, and says whether the same bits came out.
@@ -114,39 +107,18 @@ pub fn replay(
     loss: Option<Py<PyAny>>,
 ) -> PyResult<(Outcome, bool)> {
     let reopen = || experiment::reopen(&crate::store::existing(&store)?, RunId(id));
-    let reopened = py.detach(reopen).map_err(raise)?;
+    let Reopened { run, plan } = py.detach(reopen).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
-    functions.check(&reopened.plan)?;
-    let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (plan, stored) = (&reopened.plan, &reopened.stored);
-    let raised = Mutex::new(None);
-    let made = supervise(
-        py,
-        &stop,
-        |_| Ok(()),
-        || {
-            let mut listener = Listener { records: Vec::new(), round: &round };
-            let replayed = match plan {
-                Built::Whole(plan) => experiment::replay(plan, stored, &mut listener, &stop),
-                Built::Custom(plan) => with_threads(Some(1), || {
-                    let custom = Custom::new(plan.clone(), Parts::new(plan, &functions));
-                    let replayed = experiment::replay(&custom, stored, &mut listener, &stop);
-                    if let Ok(mut raised) = raised.lock() {
-                        *raised = custom.gradients().raised();
-                    }
-                    replayed
-                }),
-            };
-            (replayed, listener.records)
-        },
-    );
-    if let Some(error) = raised.into_inner().ok().flatten() {
-        return Err(error);
-    }
-    let (replayed, records) = made?;
-    let experiment::Replayed { outcome, same } = replayed.map_err(raise)?;
-    let exact = py.detach(|| plan.whole().and_then(|plan| exact(plan).ok()));
-    Ok((Outcome { inner: outcome.with_exact(exact), records, id: None }, same))
+    functions.check(&plan)?;
+    let threads = threads_for([&plan], None);
+    let complete = functions.complete(plan);
+    let work = |hear: &mut dyn Sink, stop: &AtomicBool| {
+        experiment::replay(&*complete, &run.stored, hear, stop)
+    };
+    let (Replayed { outcome, same }, heard) =
+        listening(py, &functions, (None, threads), work, |_| None)?;
+    let records = heard.into_iter().flatten().collect();
+    Ok((Outcome { inner: outcome, records, id: None }, same))
 }
 
 /// Warns the caller of the Python function that called.
@@ -154,112 +126,98 @@ fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, 2)
 }
 
-struct Job {
-    plan: Built,
-    id: Option<RunId>,
-    resume: Option<Resume>,
-}
-
-/// Where and how runs are made.
-struct Place<'a> {
-    store: Option<&'a Path>,
+/// Python's functions take their turns.
+fn threads_for<'a>(
+    plans: impl IntoIterator<Item = &'a Built>,
     threads: Option<usize>,
-    progress: Option<&'a Py<PyAny>>,
+) -> Option<usize> {
+    let custom = plans.into_iter().any(|plan| plan.whole().is_none());
+    if custom { Some(1) } else { threads }
 }
 
-/// Keeps the records and the number of the last round.
+/// Does something that runs plans, beside a Python thread that shows how far it is. Also returns
+/// the records of every run. What a function of the user raised is raised; an interruption says how
+/// to go on, by the number of the run that it met.
+fn listening<T: Send>(
+    py: Python<'_>,
+    functions: &Functions,
+    (progress, threads): (Option<&Py<PyAny>>, Option<usize>),
+    work: impl FnOnce(&mut dyn Sink, &AtomicBool) -> Result<T, Error> + Send,
+    met: impl FnOnce(&T) -> Option<RunId>,
+) -> PyResult<(T, Vec<Vec<Record>>)> {
+    let (stop, now, result) = (AtomicBool::new(false), Now::default(), Mutex::new(None));
+    let tick = |py: Python<'_>| now.show(py, progress);
+    let supervised = supervise(py, &stop, tick, || {
+        let mut listener = Listener { records: Vec::new(), now: &now };
+        let made = with_threads(threads, || work(&mut listener, &stop));
+        let made = made.map(|made| (made, listener.records));
+        *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+    });
+    let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match (functions.raised(), supervised, result) {
+        (Some(error), _, _) => Err(error),
+        (None, Err(error), Some(Ok((made, _))))
+            if error.is_instance_of::<PyKeyboardInterrupt>(py) =>
+        {
+            Err(PyKeyboardInterrupt::new_err(match met(&made) {
+                Some(id) => format!("interrupted; go on with fedback.resume({id}, store=…)"),
+                None => "interrupted".into(),
+            }))
+        }
+        (None, Err(error), _) => Err(error),
+        (None, Ok(()), Some(made)) => made.map_err(raise),
+        (None, Ok(()), None) => Err(raise(Error::Failed("the run's thread was lost".into()))),
+    }
+}
+
+/// What is running, and how far it is.
+#[derive(Default)]
+pub struct Now {
+    run: Mutex<(String, u64)>,
+    round: AtomicU64,
+}
+
+impl Now {
+    /// Tells a Python function, if there is one.
+    pub fn show(&self, py: Python<'_>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
+        let Some(progress) = progress else { return Ok(()) };
+        let (label, rounds) = self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match label.is_empty() {
+            true => Ok(()),
+            false => {
+                let round = self.round.load(Ordering::Relaxed);
+                progress.call1(py, (label, round, rounds)).map(|_| ())
+            }
+        }
+    }
+}
+
+/// Keeps the records of every run, and says how far it is.
 pub struct Listener<'a> {
-    /// All records so far.
-    pub records: Vec<Record>,
-    /// Rounds closed.
-    pub round: &'a AtomicU64,
+    /// All records so far, of every run that was begun.
+    pub records: Vec<Vec<Record>>,
+    /// How far it is.
+    pub now: &'a Now,
 }
 
 impl Sink for Listener<'_> {
     fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
         match event {
-            Event::Record { round, values } => {
-                self.records.push(Record { round: *round, values: values.to_vec() });
+            Event::Started { plan, round } => {
+                let run = (label_of(&plan.spec.name, &plan.set), plan.spec.rounds.0);
+                *self.now.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+                self.now.round.store(*round, Ordering::Relaxed);
+                self.records.push(Vec::new());
             }
-            Event::Advanced { round } => self.round.store(*round, Ordering::Relaxed),
-            _ => {}
+            Event::Record(record) => {
+                if let Some(records) = self.records.last_mut() {
+                    records.push((*record).clone());
+                }
+            }
+            Event::Advanced { round } => self.now.round.store(*round, Ordering::Relaxed),
+            Event::Cohort(_) | Event::Checkpoint { .. } | Event::Ended(_) => {}
         }
         Ok(())
-    }
-}
-
-impl Place<'_> {
-    fn open(&self) -> Result<Option<Store>, Error> {
-        Ok(self.store.map(Store::open).transpose()?)
-    }
-
-    fn run(&self, py: Python<'_>, job: Job, functions: &Functions) -> PyResult<Outcome> {
-        let Job { plan, id, resume } = job;
-        let (stop, round) = (AtomicBool::new(false), AtomicU64::new(0));
-        let rounds = plan.spec.rounds.0;
-        let label = fedback_lab::chart::label_of(&plan.spec.name, &plan.set);
-        let earlier = resume.as_ref().map(|resume| resume.records.clone()).unwrap_or_default();
-        let exact = plan.whole().map(|plan| || exact(plan).ok());
-        let raised = Mutex::new(None);
-        let tick = |py: Python<'_>| match self.progress {
-            Some(progress) => {
-                let now = round.load(Ordering::Relaxed);
-                progress.call1(py, (&label, now, rounds)).map(|_| ())
-            }
-            None => Ok(()),
-        };
-        let made = supervise(py, &stop, tick, || {
-            let mut listener = Listener { records: earlier, round: &round };
-            let outcome = match &plan {
-                Built::Whole(plan) => with_threads(self.threads, || {
-                    self.recorded(plan, id, resume, &mut listener, &stop)
-                }),
-                // Python's functions take their turns.
-                Built::Custom(plan) => with_threads(Some(1), || {
-                    let custom = Custom::new(plan.clone(), Parts::new(plan, functions));
-                    let outcome = self.recorded(&custom, id, resume, &mut listener, &stop);
-                    if let Ok(mut raised) = raised.lock() {
-                        *raised = custom.gradients().raised();
-                    }
-                    outcome
-                }),
-            };
-            (outcome, listener.records)
-        });
-        if let Some(error) = raised.into_inner().ok().flatten() {
-            return Err(error);
-        }
-        let (outcome, records) = made.map_err(|error| self.explain(py, error, id))?;
-        let inner = outcome.map_err(raise)?;
-        if inner.ending == Ending::Interrupted {
-            return Err(PyKeyboardInterrupt::new_err("interrupted"));
-        }
-        let exact = exact.and_then(|exact| py.detach(exact));
-        Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })
-    }
-
-    fn recorded(
-        &self,
-        plan: &impl fedback_lab::runner::Runnable,
-        id: Option<RunId>,
-        resume: Option<Resume>,
-        listener: &mut Listener<'_>,
-        stop: &AtomicBool,
-    ) -> Result<LabOutcome, Error> {
-        match self.open()?.zip(id) {
-            Some((store, id)) => experiment::run_recorded(plan, &store, id, resume, listener, stop),
-            None => experiment::run_unrecorded(plan, listener, stop),
-        }
-    }
-
-    /// An interruption says how to go on.
-    fn explain(&self, py: Python<'_>, error: PyErr, id: Option<RunId>) -> PyErr {
-        match (error.is_instance_of::<PyKeyboardInterrupt>(py), id) {
-            (true, Some(id)) => PyKeyboardInterrupt::new_err(format!(
-                "interrupted; go on with fedback.resume({id}, store=…)"
-            )),
-            _ => error,
-        }
     }
 }
 

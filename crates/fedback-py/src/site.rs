@@ -1,5 +1,7 @@
 //! A site of a real federation: the work of some clients, on order.
 
+use std::borrow::Cow;
+
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::Round;
 use fedback_core::stream::Seed;
@@ -137,10 +139,10 @@ impl Site {
                 .work(&**federation, key, given)
                 .map_err(|error| RunError::new_err(error.to_string())),
             Problem::Custom(plan, functions) => {
-                let parts = Parts::new(plan, functions);
+                let parts = Parts::new(Cow::Borrowed(plan), functions);
                 let work = Plain { gradients: parts, weights: self.plan.weights.clone() };
                 self.plan.work(&work, key, given).map_err(|error| {
-                    let raised = work.gradients.raised();
+                    let raised = functions.raised();
                     raised.unwrap_or_else(|| RunError::new_err(error.to_string()))
                 })
             }

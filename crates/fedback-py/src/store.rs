@@ -8,7 +8,7 @@ use fedback_lab::recorded::RecordedRun;
 use fedback_lab::scoring::Scorer;
 use fedback_lab::show::{Shown, differing as differences};
 use fedback_lab::spec::Loss;
-use fedback_lab::store::{self, RunId, RunSummary, Store};
+use fedback_lab::store::{self, RunId, Store};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -26,15 +26,8 @@ pub fn existing(path: &Path) -> Result<Store, Error> {
 pub fn runs(path: PathBuf) -> PyResult<String> {
     let store = Store::open_existing(&path).map_err(Error::from).map_err(raise)?;
     let runs = store.map_or(Ok(Vec::new()), |store| store.runs());
-    let row = |run: &RunSummary| {
-        json!({
-            "id": run.id.0, "name": run.name, "state": run.state.as_str(), "round": run.round,
-            "rounds": run.rounds, "repetitions": run.repetitions, "started": run.started,
-            "seconds": run.seconds, "set": run.set, "tags": run.tags, "note": run.note,
-        })
-    };
     let runs = runs.map_err(Error::from).map_err(raise)?;
-    Ok(runs.iter().map(row).collect::<Value>().to_string())
+    Ok(json!(runs).to_string())
 }
 
 /// What a recorded run left so far.
@@ -48,7 +41,7 @@ pub fn load(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<Outcome> {
 /// A recorded run, described, as JSON text.
 #[pyfunction]
 pub fn show(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<String> {
-    let work = || Ok(Shown::of(&read(&path, id)?).to_json().to_string());
+    let work = || Ok(json!(Shown::of(&read(&path, id)?)).to_string());
     py.detach(work).map_err(raise)
 }
 

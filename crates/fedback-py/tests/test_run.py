@@ -63,16 +63,36 @@ def test_a_sweep_is_a_list(two_sites):
     assert "final performative risk" in finals.get_ylabel()
 
 
+def test_panels_and_maps_of_a_sweep(two_sites):
+    swept = {"algorithm.local_steps": [1, 5], "algorithm.batch": [1, 2, 4]}
+    runs = fedback.run(two_sites.set(sweep=swept))
+    panels = runs.plot(panels="batch", size="double")
+    assert [ax.get_title() for ax in panels] == ["batch 1", "batch 2", "batch 4"]
+    legend = [text.get_text() for text in panels[0].get_legend().get_texts()]
+    assert legend == ["local_steps 1", "local_steps 5", "exact"]
+    assert panels[0].get_ylim() == panels[2].get_ylim()
+    heat = runs.plot(x="local_steps", map="batch", y="risk")
+    assert (heat.get_xlabel(), heat.get_ylabel()) == tuple(swept)
+    values = heat.collections[0].get_array().reshape(3, 2)
+    assert values[2, 0] == runs[2].mean("risk")[-1]
+    with pytest.raises(ValueError, match="map: needs another swept parameter"):
+        runs.plot(map="batch")
+    with pytest.raises(ValueError, match="panels: found 'banana'; allowed: algorithm.local_steps"):
+        runs.plot(panels="banana")
+
+
 def test_pictures(two_sites):
     run = fedback.run(two_sites)
     axes = run.plot()
     assert axes.get_yscale() == "log" and "distance" in axes.get_ylabel()
     assert run.plot("risk").get_yscale() == "linear"
+    assert len(run.times) == len(run.rounds) and (np.diff(run.times) >= 0).all()
+    assert len(run.plot(x="time").lines) == 1
     spent = run.plot(x="uploads", y="risk", size="single")
     assert spent.get_xlabel() == "uploads" and spent.figure.get_figwidth() == 3.35
     assert list(spent.get_lines()[0].get_xdata()) == list(run.costs["uploads"])
     assert [text.get_text() for text in spent.get_legend().get_texts()] == ["two-sites", "exact"]
-    with pytest.raises(ValueError, match="x: found 'banana'; allowed: step, round, steps"):
+    with pytest.raises(ValueError, match="x: found 'banana'; allowed: step, round, time, steps"):
         run.plot(x="banana")
     assert run.svg().startswith("<svg") and "<svg" in run._repr_html_()
     assert repr(run).startswith("Run('two-sites', 400 repetitions, 120 steps: distance_sq 0.")
@@ -250,7 +270,8 @@ def test_runs_are_compared(two_sites, tmp_path):
 
 
 def test_the_paper_and_the_schema(tmp_path):
-    found = fedback.reproduce(["local-steps"], out=tmp_path / "page", quick=True)
+    found = fedback.reproduce(["local-steps"], out=tmp_path / "page", quick=True, seed=3)
+    assert found["seeds"] == [3]
     assert os.path.exists(found["page"]) and {"id", "verdict"} <= set(found["verdicts"][0])
     with pytest.raises(fedback.InputError, match="no-such"):
         fedback.reproduce(["no-such"], out=tmp_path / "page")

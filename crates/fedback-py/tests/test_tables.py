@@ -69,6 +69,9 @@ def test_groups_are_measured_one_by_one():
 
 def test_rows_are_scored(tmp_path):
     store, rows = tmp_path / "runs.db", people()
+    with pytest.raises(fedback.InputError, match="cohort"):
+        fedback.run(spec(rows, measure={}), set={"algorithm.cohort": 99}, store=store)
+    assert not any(tmp_path.iterdir())
     run = fedback.run(spec(rows, measure={}), store=store)
     scores = fedback.score(1, rows, store=store)
     assert list(scores) == ["score", "probability", "prediction"]

@@ -36,6 +36,9 @@ def test_bounds_take_overrides(two_sites):
 def test_plans_can_be_run(two_sites):
     plan = fedback.plan(two_sites, accuracy=0.2, communication_cost=10.0, repetitions=500)
     assert plan.verified["holds"] and plan.plot().get_xlabel() == "local steps per round, E"
+    cheapest, *others = plan.plot().get_lines()
+    assert cheapest.get_label() == "cheapest for each E" and cheapest.get_linestyle() == "-"
+    assert all(line.get_linestyle() != "-" for line in others[:-1])
     run = fedback.run(plan.spec.set(repetitions=500))
     distance, error = run.mean("distance_sq")[-1], run.standard_error("distance_sq")[-1]
     assert distance < 0.2 + 4 * error
@@ -75,6 +78,9 @@ def test_fits_from_frames(tmp_path):
         "settles-with-small-steps",
         "does-not-settle",
     )
+    assert fedback.check(fit.spec)["confidence"]["resamples"] > 100
+    asked = fedback.check(fit.spec, set={"problem.response.sensitivity": [0.5, 0.5]})
+    assert asked["confidence"] is None
     with pytest.raises(fedback.InputError, match="exists already|not empty|--force"):
         fedback.fit(pandas.concat(rows), thetas, output=tmp_path / "fit", response="location")
 

@@ -15,7 +15,7 @@
 mod setting;
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::{Protocol, StepSize};
+use fedback_core::protocol::{LocalRule, Protocol, ServerRule, StepSize};
 
 use crate::alternative::{Alternative, trajectory};
 use crate::constants::{Constants, How};
@@ -146,6 +146,32 @@ impl Bound {
     pub fn steps_to(&self, accuracy: f64) -> Option<f64> {
         Some((self.upsilon.ok()? / accuracy - self.gamma.ok()?).max(0.0))
     }
+
+    /// What the accuracy costs where a communication costs so many local steps.
+    pub fn cost(&self, accuracy: f64, communication: f64, local_steps: usize) -> Option<Cost> {
+        let (steps, e) = (self.steps_to(accuracy)?, local_steps as f64);
+        Some(Cost {
+            steps,
+            communications: 2.0 * (steps / e).floor(),
+            total_time: steps + communication * steps / e,
+        })
+    }
+}
+
+/// What reaching an accuracy costs by a bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// T_ε.
+    pub steps: f64,
+    /// 2⌊T_ε/E⌋: up and down.
+    pub communications: f64,
+    /// T_ε + C · T_ε/E, in local steps.
+    pub total_time: f64,
+}
+
+/// Whether the theorems are about an algorithm: P-FedAvg.
+pub fn are_about(protocol: &Protocol) -> bool {
+    protocol.local == LocalRule::Descent && protocol.server == ServerRule::Average
 }
 
 /// Both versions for one problem under one protocol.

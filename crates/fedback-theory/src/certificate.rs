@@ -91,7 +91,7 @@ impl Certificate {
         let case = Case::new(federation, arrived, start, &stable);
         let truth = |(index, point): (usize, &StablePoint)| {
             let known = (index == 0 && small.point == Some(target))
-                .then_some((small.largest_in_mean, small.largest));
+                .then_some((small.largest_step_in_mean, small.largest_step));
             LocalTruth::of(&case, protocol, point, optimal.as_ref(), rounds, known)
         };
         let points = stable.points.iter().enumerate().map(truth).collect();

@@ -11,13 +11,15 @@
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use nalgebra::DVector;
+use serde::Serialize;
 
 use crate::stable::{distance, minimiser, norm};
 
 /// What ignoring the reaction costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Degeneracy {
     /// Whether some client's data react.
+    #[serde(skip)]
     pub reacts: bool,
     /// Whether an intercept absorbs the reaction exactly.
     pub absorbed: bool,
@@ -28,6 +30,7 @@ pub struct Degeneracy {
     /// |θ^PS − θ^PO|, where both exist.
     pub stable_minus_optimal: Option<f64>,
     /// |θ^PS|; 0 where there is none.
+    #[serde(skip)]
     pub size: f64,
 }
 

@@ -7,6 +7,7 @@
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, ServerRule};
 use nalgebra::{DMatrix, DVector};
+use serde::Serialize;
 
 use crate::cohort::Arrived;
 use crate::limit::{LARGE_BUDGET, NoMap, RoundMap};
@@ -14,7 +15,7 @@ use crate::newton;
 use crate::round::Walk;
 
 /// A place of rest.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rest {
     /// η.
     pub step_size: f64,

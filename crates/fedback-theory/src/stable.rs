@@ -12,6 +12,7 @@
 use fedback_core::federation::Federation;
 use fedback_core::population::Performative;
 use nalgebra::{DMatrix, DVector};
+use serde::{Serialize, Serializer};
 
 use crate::minimisation::Minimisation;
 use crate::newton;
@@ -29,6 +30,24 @@ pub enum Stability {
     None,
     /// No stable point was found, or its margin is zero to rounding.
     Unknown,
+}
+
+impl Stability {
+    /// As the JSON contract calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stability::Attracting => "attracting",
+            Stability::Repelling => "repelling",
+            Stability::None => "none",
+            Stability::Unknown => "unknown",
+        }
+    }
+}
+
+impl Serialize for Stability {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// One stable point.

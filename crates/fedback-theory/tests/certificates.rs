@@ -60,7 +60,7 @@ fn strongly_negative_sensitivity() {
     assert_eq!(found.judgement.minimisation.settles, Some(false));
     assert!((found.stable.spectra().0.unwrap() - 1.6).abs() < 1e-12);
     assert!((found.stable.spectra().1.unwrap() - 2.6).abs() < 1e-12);
-    assert!((found.points[0].largest.unwrap() - 2.0 / 2.6).abs() < 1e-9);
+    assert!((found.points[0].largest_step.unwrap() - 2.0 / 2.6).abs() < 1e-9);
     let found = certify(&federation, &constant(0.9), &[0.0]);
     assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(false));
@@ -119,7 +119,7 @@ fn complex_eigenvalues() {
     assert_eq!(found.judgement.verdict(), Verdict::SettlesWithSmallSteps);
     assert!((found.stable.spectra().0.unwrap() - 4.25f64.sqrt()).abs() < 1e-9);
     assert!((found.stable.spectra().1.unwrap() - 0.5).abs() < 1e-12);
-    assert!((found.points[0].largest.unwrap() - 1.0 / 4.25).abs() < 1e-9);
+    assert!((found.points[0].largest_step.unwrap() - 1.0 / 4.25).abs() < 1e-9);
     assert_eq!(found.judgement.own_steps.answer.settles, Some(true));
     let large = certify(&federation, &constant(0.24), &[0.0, 0.0]);
     assert_eq!(large.judgement.own_steps.answer.settles, Some(false));
@@ -164,12 +164,12 @@ fn several_stable_points() {
         let found = certify(&federation, &constant(0.05), &[start]);
         assert!(found.points.len() >= 2);
         let found_too =
-            |end: f64| found.points.iter().any(|truth| (truth.point.theta[0] - end).abs() < 1e-9);
+            |end: f64| found.points.iter().any(|truth| (truth.theta[0] - end).abs() < 1e-9);
         assert!(found_too(0.5 - 0.5 * root) && found_too(0.5 + 0.5 * root));
-        assert!((found.points[0].point.theta[0] - end).abs() < 1e-9, "{start}");
+        assert!((found.points[0].theta[0] - end).abs() < 1e-9, "{start}");
         assert_eq!(found.judgement.own_steps.answer.settles, Some(true), "{:?}", found.judgement);
-        let repels = found.points.iter().filter(|truth| truth.largest.is_none());
-        assert!(repels.into_iter().all(|truth| (truth.point.theta[0] - 1.0).abs() < 1e-9));
+        let repels = found.points.iter().filter(|truth| truth.largest_step.is_none());
+        assert!(repels.into_iter().all(|truth| (truth.theta[0] - 1.0).abs() < 1e-9));
     }
 }
 
@@ -219,7 +219,7 @@ fn distance_to_the_optimum() {
     assert!((found.approximation.local.unwrap() - local).abs() < 1e-9);
     assert!(local >= distance && found.approximation.proposition == Err(Inapplicable::Mean));
     // The price is ½ Σ p (1 − ε)² |PS − PO|².
-    let price = found.points[0].price.unwrap();
+    let price = found.points[0].price_of_stability.unwrap();
     assert!((price - 0.5 * 0.1 * distance * distance).abs() < 1e-9);
     assert!(
         !found.degeneracy.is_degenerate()

@@ -1,7 +1,7 @@
 //! Federated learning for populations that react to the model.
 //!
 //! The library under one name: [`core`] (problems), [`engine`] (rounds), [`theory`] (what should
-//! happen), [`fit`] (what data say) and [`lab`] (experiments).
+//! happen), [`fit`] (what data say), [`lab`] (experiments) and [`paper`] (the paper, reproduced).
 //!
 //! ```
 //! use fedback::lab::{exact, experiment::Experiment, solution::Solution, spec::Document};
@@ -23,7 +23,7 @@
 //!     "two-sites",
 //! )?;
 //! let plan = &Experiment::new(&document)?.plans[0];
-//! let stable = Solution::of(plan).stable.points[0].theta[0];
+//! let stable = Solution::of(plan).stable_point.unwrap()[0];
 //! assert!((stable - 1.9 / 0.38).abs() < 1e-12);
 //! let curve = exact::exact(plan)?.curve;
 //! assert!(curve.points.last().unwrap().values[0].mean < 0.05);
@@ -34,6 +34,7 @@ pub use fedback_core as core;
 pub use fedback_engine as engine;
 pub use fedback_fit as fit;
 pub use fedback_lab as lab;
+pub use fedback_paper as paper;
 pub use fedback_theory as theory;
 
 /// The Rust blocks of the documentation, as doctests.

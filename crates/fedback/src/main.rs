@@ -19,11 +19,15 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let word = match error {
-                Error::Interrupted(_) => "",
-                _ => "error: ",
-            };
-            output::complain(&format!("{word}{error}"));
+            output::complain(&match &error {
+                Error::Interrupted(message) => message.clone(),
+                // A field of a question by the name of its option.
+                Error::Question(wrong) => {
+                    let option = wrong.key.replace('_', "-");
+                    format!("error: --{option}: {}", wrong.message)
+                }
+                Error::Input(_) | Error::Failed(_) => format!("error: {error}"),
+            });
             ExitCode::from(error.exit_code())
         }
     }

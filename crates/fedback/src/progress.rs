@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use console::Term;
 use fedback::lab::error::Error;
 use fedback::lab::event::{Event, Sink};
+use fedback::lab::plan::{Outline, Plan};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::command::label;
 use crate::screen;
 
 /// Columns from which on rounds and their rate are shown beside the bar.
@@ -34,76 +36,105 @@ pub fn clear() {
     let _ = Term::stderr().is_term().then(|| Term::stderr().clear_line());
 }
 
-/// The sink that draws the bar.
+/// The sink that draws a bar for every run it hears of.
 pub struct Progress {
     bar: ProgressBar,
-    label: String,
+    /// What is done besides running, where it is that.
+    doing: &'static str,
+    clock: SweepClock,
+    quiet: bool,
 }
 
 impl Progress {
-    /// A bar with a label, invisible where nobody looks.
-    pub fn new(label: &str, quiet: bool) -> Self {
-        Progress::of_point(label, None, quiet)
+    /// Bars of single runs, invisible where nobody looks.
+    pub fn new(quiet: bool) -> Self {
+        Progress { bar: ProgressBar::hidden(), doing: "", clock: SweepClock::new(&[]), quiet }
     }
 
-    /// The bar of one point of a sweep, which says how far the sweep is.
-    pub fn of_point(label: &str, point: Option<&SweepClock>, quiet: bool) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), target(quiet));
-        let label = match point {
-            Some(point) => format!("{}: {label}", point.words()),
-            None => label.into(),
+    /// Bars of runs that serve a purpose.
+    pub fn doing(doing: &'static str, quiet: bool) -> Self {
+        Progress { doing, ..Progress::new(quiet) }
+    }
+
+    /// The bars of all points of a sweep, which say how far it is.
+    pub fn of_sweep(plans: &[Plan], quiet: bool) -> Self {
+        let steps: Vec<u64> = plans.iter().map(|plan| steps(plan)).collect();
+        Progress { clock: SweepClock::new(&steps), ..Progress::new(quiet) }
+    }
+
+    fn begin(&mut self, plan: &Outline, round: u64) {
+        self.clock.begin();
+        let (room, swept) = (screen::progress(), self.clock.is_of_several());
+        let label = match swept {
+            true => format!("{}: {}", self.clock.words(), label(plan)),
+            false => format!("{}{}", label(plan), self.doing),
         };
-        let room = screen::progress();
-        let (template, taken) = match (point, room >= WIDE) {
+        let (template, taken) = match (swept, room >= WIDE) {
             // The time left is the sweep's.
-            (Some(_), _) => ("{msg} {wide_bar} {percent}%\r", SHORT),
-            (None, true) => {
+            (true, _) => ("{msg} {wide_bar} {percent}%\r", SHORT),
+            (false, true) => {
                 ("{msg} {wide_bar} {human_pos}/{human_len} rounds · {rate} · {eta} left\r", WIDE)
             }
-            (None, false) => ("{msg} {wide_bar} {percent}% · {eta} left\r", WIDE),
+            (false, false) => ("{msg} {wide_bar} {percent}% · {eta} left\r", WIDE),
         };
+        let rounds = Some(plan.spec.rounds.0);
+        self.bar = ProgressBar::with_draw_target(rounds, target(self.quiet));
         if let Ok(style) = ProgressStyle::with_template(template) {
             let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
                 let _ = write!(out, "{:.0} rounds/s", state.per_sec());
             });
-            bar.set_style(style.progress_chars("━╸ "));
+            self.bar.set_style(style.progress_chars("━╸ "));
         }
-        Progress { bar, label: cut(&label, room.saturating_sub(taken).max(NARROW)) }
+        self.bar.set_message(cut(&label, room.saturating_sub(taken).max(NARROW)));
+        self.bar.set_position(round);
+        self.bar.reset_eta();
     }
+}
+
+/// The local steps of a run.
+fn steps(plan: &Outline) -> u64 {
+    plan.spec.rounds.0.saturating_mul(plan.protocol.local_steps as u64)
 }
 
 /// How far a sweep is, and how long the rest of it will take.
 pub struct SweepClock {
     began: Instant,
-    /// Local steps of all points, and of those that are done.
-    steps: (f64, f64),
-    /// How many points there are, and how many have begun.
+    /// Local steps of every point.
+    steps: Vec<u64>,
+    /// How many points have begun, and how many are done.
     points: (usize, usize),
 }
 
 impl SweepClock {
     /// Before the first of some points, of so many local steps each.
     pub fn new(steps: &[u64]) -> Self {
-        let all = steps.iter().map(|steps| *steps as f64).sum();
-        SweepClock { began: Instant::now(), steps: (all, 0.0), points: (steps.len(), 0) }
+        SweepClock { began: Instant::now(), steps: steps.to_vec(), points: (0, 0) }
+    }
+
+    /// Whether there is more than one point.
+    fn is_of_several(&self) -> bool {
+        self.steps.len() > 1
     }
 
     /// A point begins.
     pub fn begin(&mut self) {
+        self.points.0 += 1;
+    }
+
+    /// It is done.
+    pub fn end(&mut self) {
         self.points.1 += 1;
     }
 
-    /// A point of so many local steps is done.
-    pub fn end(&mut self, steps: u64) {
-        self.steps.1 += steps as f64;
-    }
-
     fn words(&self) -> String {
-        let ((count, place), (all, done)) = (self.points, self.steps);
-        let left = self.began.elapsed().as_secs_f64() * (all - done) / done;
+        let (place, done) = (self.points.0, self.points.1.min(self.steps.len()));
+        let of = |steps: &[u64]| steps.iter().map(|steps| *steps as f64).sum::<f64>();
+        let (done, rest) = (of(&self.steps[..done]), of(&self.steps[done..]));
+        let left = self.began.elapsed().as_secs_f64() * rest / done;
+        let point = format!("point {place} of {}", self.steps.len());
         match done > 0.0 {
-            true => format!("point {place} of {count}, {} left", HumanDuration(seconds(left))),
-            false => format!("point {place} of {count}"),
+            true => format!("{point}, {} left", HumanDuration(seconds(left))),
+            false => point,
         }
     }
 }
@@ -115,15 +146,13 @@ fn seconds(seconds: f64) -> Duration {
 impl Sink for Progress {
     fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
         match event {
-            Event::Started { plan, round } => {
-                self.bar.set_length(plan.spec.rounds.0);
-                self.bar.set_message(self.label.clone());
-                self.bar.set_position(*round);
-                self.bar.reset_eta();
-            }
+            Event::Started { plan, round } => self.begin(plan, *round),
             Event::Advanced { round } => self.bar.set_position(*round),
-            Event::Ended(_) => self.bar.finish_and_clear(),
-            Event::Record { .. } | Event::Cohort(_) | Event::Checkpoint { .. } => {}
+            Event::Ended(_) => {
+                self.bar.finish_and_clear();
+                self.clock.end();
+            }
+            Event::Record(_) | Event::Cohort(_) | Event::Checkpoint { .. } => {}
         }
         Ok(())
     }
@@ -198,7 +227,7 @@ mod tests {
         let mut clock = super::SweepClock::new(&[100, 100, 200]);
         clock.begin();
         assert_eq!(clock.words(), "point 1 of 3");
-        clock.end(100);
+        clock.end();
         clock.begin();
         clock.began -= std::time::Duration::from_secs(60);
         assert_eq!(clock.words(), "point 2 of 3, 3 minutes left");

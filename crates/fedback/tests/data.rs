@@ -1,7 +1,9 @@
 //! `fedback data credit` and `source = "credit"`, without a network and without the real table.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{Cursor, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -136,6 +138,32 @@ fn from_a_wheel_to_a_model() {
     assert_eq!(number(&model["raw_units"]["coefficients"][0]), slope);
 }
 
+/// Without its data the credit figure is refused where it is all that was asked for.
+#[test]
+fn without_data_there_is_nothing_to_reproduce() {
+    let home = Home::new();
+    let alone = home.run(&["reproduce", "credit", "--out", "page"]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(complaint(&alone).contains("`fedback data credit`"), "{}", complaint(&alone));
+    assert!(!home.0.path().join("page").exists());
+    let other = home.run(&["reproduce", "credit", "cohort", "--quick", "--out", "page"]);
+    assert!(other.status.success() && complaint(&other).contains("credit is left out: "));
+}
+
+/// A cache may have any name that the system allows.
+#[test]
+fn paths_need_not_be_text() {
+    let home = Home::new();
+    let cache = home.0.path().join(OsStr::from_bytes(b"caf\xe9"));
+    home.file("cs-training.csv", &table());
+    let mut command = home.command(&["data", "credit", "--from", "cs-training.csv", "--json"]);
+    let output = command.env("XDG_CACHE_HOME", &cache).output().unwrap();
+    assert!(output.status.success(), "{}", complaint(&output));
+    let taken: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&taken["rows"], &taken["written"]), (&ROWS.into(), &true.into()));
+    assert!(cache.join("fedback/credit.csv").exists());
+}
+
 #[test]
 fn specs_name_one_source_and_its_label() {
     let home = Home::new();
@@ -185,7 +213,7 @@ fn the_real_table_has_its_stable_point() {
     let mut document = Document::read(&spec).unwrap();
     document.set("problem.response.sensitivity=1.0").unwrap();
     let plan = Experiment::new(&document).unwrap().plans.remove(0);
-    let Base::Table(table) = plan.federation.base() else { panic!("no table") };
+    let Base::Table(table) = plan.federation().base() else { panic!("no table") };
     assert_eq!(table.len(), 18_357);
     let fit = [
         -0.00671, -0.38075, 1.76312, -0.04754, -0.44586, 0.01241, 1.64067, 0.09822, 0.00247,
@@ -197,8 +225,8 @@ fn the_real_table_has_its_stable_point() {
         let expected = expected + if j == 10 { moved } else { 0.0 };
         assert!((found - expected).abs() < 1.5e-5, "coordinate {j}: {found} and {expected}");
     }
-    assert!((plan.federation.risk(&stable, &stable) - 0.610).abs() < 1e-4);
-    let found = degeneracy::degeneracy(&plan.federation, Some(&stable), None);
+    assert!((plan.federation().risk(&stable, &stable) - 0.610).abs() < 1e-4);
+    let found = degeneracy::degeneracy(plan.federation(), Some(&stable), None);
     assert!(found.absorbed && found.stable_minus_static_features.unwrap() < 1e-6, "{found:?}");
 }
 

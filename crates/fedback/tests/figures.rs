@@ -73,6 +73,14 @@ fn final_values_over_a_parameter() {
 }
 
 #[test]
+fn curves_over_time_have_nothing_exact_beside_them() {
+    let folder = study();
+    let over_time = svg(folder.path(), &["1-3", "--x", "time"]);
+    assert_eq!(names(&over_time).len(), 3);
+    assert!(over_time.contains(">time (seconds of work)<"), "{over_time}");
+}
+
+#[test]
 fn small_multiples_share_axes_and_a_legend() {
     let folder = study();
     let panels = svg(folder.path(), &["1-12", "--panels", "algorithm.cohort", "--size", "double"]);

@@ -61,6 +61,16 @@ fn interrupted_runs_of_an_earlier_version_resume_to_the_same_bits() {
 }
 
 #[test]
+fn runs_of_an_earlier_version_have_no_times_to_draw_over() {
+    let folder = copied();
+    let args = ["compare", DONE, "--x", "time", "--out", "time.svg", "--store", "interrupted.db"];
+    let output = binary::command(folder.path(), &args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--x: found time") && said.contains("older version"), "{said}");
+}
+
+#[test]
 fn states_of_an_earlier_version_are_listed() {
     let folder = copied();
     let runs = json(folder.path(), &["runs", "--json"]);

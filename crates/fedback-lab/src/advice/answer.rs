@@ -1,13 +1,12 @@
 //! An advice as JSON and as a chart.
 
 use fedback_core::protocol::{Scheme, StepSize};
+use fedback_theory::bounds::Cost;
 use fedback_theory::planner::{Latency, Proposal};
 use serde_json::{Value, json};
 
 use super::{Advice, scheme_and_cohort};
-use crate::bounds::Cost;
 use crate::figure::{Axis, Figure, Mark, Series};
-use crate::outcome::with_doubts;
 use crate::words::short;
 
 impl Advice {
@@ -19,7 +18,7 @@ impl Advice {
         let cost = |cost: &Option<Cost>| {
             cost.map(|cost| json!({"steps": cost.steps, "total_time": cost.total_time}))
         };
-        let object = json!({
+        let mut object = json!({
             "algorithm": best.map(|_| self.rival.keys()),
             "algorithms": self.rivals.iter().map(|(rival, best)| json!({
                 "algorithm": rival.keys(),
@@ -34,15 +33,7 @@ impl Advice {
             "gamma": step.and_then(|step| step[1]),
             "steps": best.map(Proposal::steps),
             "total_time": best.map(Proposal::total),
-            "verified": self.verified.as_ref().map(|verified| json!({
-                "distance_sq": verified.distance_sq,
-                "standard_error": verified.standard_error,
-                "repetitions": verified.repetitions,
-                "worst_after": verified.worst_after,
-                "simulated_steps": verified.steps,
-                "reached_step": verified.reached_step,
-                "holds": verified.holds,
-            })),
+            "verified": self.verified,
             "rounds": best.map(|best| best.reach.rounds),
             "time_parts": best.map(|best| json!({
                 "local_steps": best.steps(),
@@ -60,11 +51,7 @@ impl Advice {
             "straggler": self.question.prices.straggler,
             "latency": latency_name(self.question.prices.latency),
             "budget": self.question.budget,
-            "binding": self.best.as_ref().err().map(|binding| json!({
-                "constraint": binding.constraint,
-                "reason": binding.reason,
-                "needed_steps": binding.needed_steps,
-            })),
+            "binding": self.best.as_ref().err(),
             "search_cut": self.search_cut,
             "own_setting": self.own.as_ref().map(|own| brief(own, clients)),
             "own_excluded": self.own_excluded,
@@ -76,7 +63,10 @@ impl Advice {
             "noise_limited_local_steps": self.noise_limited_local_steps,
             "alternatives": self.alternatives.iter().map(|a| brief(a, clients)).collect::<Vec<_>>(),
         });
-        with_doubts(object, &self.doubts)
+        if !self.doubts.is_empty() {
+            object["doubts"] = json!(self.doubts);
+        }
+        object
     }
 
     /// The cheapest alternative for each E.

@@ -1,9 +1,12 @@
 //! What a plan is asked for, and what makes no sense to ask.
 
+use fedback_core::protocol::Scheme;
 use fedback_theory::planner::{Latency, Prices};
+use fedback_theory::round;
 
 use super::Rival;
-use crate::plan::Outline;
+use crate::error::Error;
+use crate::plan::Plan;
 use crate::spec::{KeyError, SchemeName};
 
 /// What is asked.
@@ -35,8 +38,20 @@ pub struct Question {
 }
 
 impl Question {
-    /// Refuses what makes no sense; keys are the fields' names.
-    pub fn check(&self, plan: &Outline) -> Result<(), KeyError> {
+    /// Refuses plans that cannot be planned for, and what makes no sense to ask of this one.
+    pub fn check(&self, plan: &Plan) -> Result<(), Error> {
+        round::supported(&plan.protocol)?;
+        if let Scheme::FirstArrivals { .. } = plan.protocol.scheme {
+            let why = "found \"first-arrivals\"; plans are made for full, with-replacement and \
+                       without-replacement, since who is fast is not for a plan to choose: set one \
+                       of them, without latency, deadline and correct";
+            return Err(Error::input("algorithm.scheme", why));
+        }
+        self.check_values(plan).map_err(Error::Question)
+    }
+
+    /// Keys are the fields' names.
+    fn check_values(&self, plan: &Plan) -> Result<(), KeyError> {
         let clients = plan.clients();
         let numbers = [
             ("accuracy", Some(self.accuracy), self.accuracy > 0.0, "a number above 0"),

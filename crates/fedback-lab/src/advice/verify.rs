@@ -3,17 +3,19 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
+
 use super::Advice;
 use crate::check::trial::observations_a_step;
 use crate::error::Error;
 use crate::event::{Ending, Sink};
-use crate::experiment::run_unrecorded;
 use crate::measure::Measurement;
 use crate::plan::Plan;
-use crate::spec::{Count, Measure};
+use crate::runner;
+use crate::spec::Count;
 
 /// What simulation says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verified {
     /// The mean of |θ − θ^PS|² at the planned step.
     pub distance_sq: f64,
@@ -23,10 +25,10 @@ pub struct Verified {
     pub repetitions: u64,
     /// The largest mean at the planned step and after it.
     pub worst_after: f64,
+    /// Steps that were simulated.
+    pub simulated_steps: u64,
     /// The step from which on the mean is at most A, as far as was recorded.
     pub reached_step: Option<u64>,
-    /// Steps that were simulated.
-    pub steps: u64,
     /// Whether no mean from the planned step on is above A by more than two standard errors.
     pub holds: bool,
 }
@@ -52,33 +54,24 @@ pub(super) fn verify(
     stop: &AtomicBool,
 ) -> Result<Option<Verified>, Error> {
     let rounds = planned.spec.rounds.0;
-    let mut plan = planned.clone();
     let each = numbers_a_round(planned);
     let asked = advice.question.repetitions;
     let affordable = AFFORDABLE / (each * asked.unwrap_or(ENOUGH) as f64);
     let all = watched.min(affordable as u64).max(2 * rounds);
-    plan.spec.rounds = Count(all);
     let quick = (AFFORDABLE / (each * all as f64)) as u64;
     let patient = (PATIENCE * AFFORDABLE / (each * all as f64)) as u64;
     let affordable = quick.clamp(patient.min(SOME), MOST);
     if asked.is_none() && affordable < FEWEST {
         return Ok(None);
     }
-    plan.spec.repetitions = Count(asked.unwrap_or(affordable));
     // A record at the planned step itself.
     let every = (rounds.div_ceil(RECORDS)..=rounds).find(|every| rounds.is_multiple_of(*every));
-    plan.spec.measure = Measure {
-        every: Count(every.unwrap_or(rounds)),
-        distance: true,
-        risk: false,
-        consensus: false,
-        accuracy: false,
-        auc: false,
-        client_risk: false,
-        group: None,
-        sample: None,
-    };
-    let outcome = run_unrecorded(&plan, listener, stop)?;
+    let plan = planned.with(|spec| {
+        spec.rounds = Count(all);
+        spec.repetitions = Count(asked.unwrap_or(affordable));
+        spec.measure.every = Count(every.unwrap_or(rounds));
+    })?;
+    let outcome = runner::run(&plan, None, &mut [listener], stop)?;
     if outcome.ending == Ending::Interrupted {
         return Err(Error::Interrupted("interrupted; nothing was written".into()));
     }
@@ -106,7 +99,7 @@ pub(super) fn verify(
         standard_error: error,
         repetitions: outcome.repetitions,
         worst_after: worst,
-        steps: all * planned.protocol.local_steps as u64,
+        simulated_steps: all * planned.protocol.local_steps as u64,
         reached_step,
         holds,
     }))
@@ -115,8 +108,8 @@ pub(super) fn verify(
 /// Numbers that the clients of one round work through.
 fn numbers_a_round(planned: &Plan) -> f64 {
     let protocol = &planned.protocol;
-    let cohort = protocol.scheme.cohort().unwrap_or(planned.federation.clients());
-    let each = observations_a_step(&planned.federation, protocol);
+    let cohort = protocol.scheme.cohort().unwrap_or(planned.federation().clients());
+    let each = observations_a_step(planned.federation(), protocol);
     let draws = protocol.local_steps as f64 * each * cohort as f64;
-    draws * (1.0 + planned.federation.dim() as f64)
+    draws * (1.0 + planned.federation().dim() as f64)
 }

@@ -1,29 +1,32 @@
 //! How sure a verdict is where the responses were estimated: the shares of verdicts among resamples.
 
+use std::collections::BTreeMap;
+
 use fedback_theory::certificate::Verdict;
+use serde::Serialize;
 
 /// The shares of verdicts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Confidence {
     /// How many problems were judged.
     pub resamples: usize,
-    /// The share of every verdict, in the order of [`Verdict::ALL`].
-    pub shares: [f64; 5],
+    /// The share of every verdict.
+    pub shares: BTreeMap<Verdict, f64>,
 }
 
 impl Confidence {
     /// Counts verdicts; none where there are none.
     pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Self> {
-        let mut counts = [0usize; 5];
-        verdicts.into_iter().for_each(|verdict| counts[verdict as usize] += 1);
-        let resamples: usize = counts.iter().sum();
-        let shares = counts.map(|count| count as f64 / resamples as f64);
-        (resamples > 0).then_some(Confidence { resamples, shares })
+        let verdicts: Vec<Verdict> = verdicts.into_iter().collect();
+        let count = |one: Verdict| verdicts.iter().filter(|other| **other == one).count() as f64;
+        let resamples = verdicts.len();
+        let shares = Verdict::ALL.map(|verdict| (verdict, count(verdict) / resamples as f64));
+        (resamples > 0).then_some(Confidence { resamples, shares: shares.into() })
     }
 
     /// The share of one verdict.
     pub fn share(&self, verdict: Verdict) -> f64 {
-        self.shares[verdict as usize]
+        self.shares[&verdict]
     }
 }
 

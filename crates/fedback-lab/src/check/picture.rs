@@ -7,6 +7,7 @@ use fedback_core::protocol::{Step, StepSize};
 use fedback_theory::limit::RoundMap;
 
 use super::Check;
+use crate::chart::label_of;
 use crate::dynamics::Dynamics;
 use crate::figure::{Axis, Figure, Mark, Series};
 use crate::plan::Plan;
@@ -17,10 +18,9 @@ const POINTS: usize = 32;
 const HIGHEST: f64 = 1.6;
 
 /// The factor of one plan over step sizes.
-#[derive(Clone, Debug)]
-pub struct Curve {
+struct Curve {
     /// How the legend calls it.
-    pub label: String,
+    label: String,
     /// (η, spectral radius of the mean round).
     mean: Vec<(f64, f64)>,
     /// (η, √ of the spectral radius on second moments).
@@ -34,18 +34,18 @@ pub struct Curve {
 impl Curve {
     /// The curve at the stable point of a check; at zeros where there is none but derivatives are
     /// the same everywhere. None where a round cannot be linearised.
-    pub fn of(plan: &Plan, check: &Check, label: String) -> Option<Self> {
-        let zeros = vec![0.0; plan.federation.dim()];
-        let at = match check.certificate.point() {
-            Some(point) => point.point.theta.as_slice(),
-            None if plan.federation.is_affine() => &zeros,
+    fn of(plan: &Plan, check: &Check, label: String) -> Option<Self> {
+        let zeros = vec![0.0; plan.federation().dim()];
+        let at = match &check.stable_point {
+            Some(point) => point.as_slice(),
+            None if plan.federation().is_affine() => &zeros,
             None => return None,
         };
         let dynamics = Dynamics::of(plan).ok()?;
         let arrived = dynamics.arrived.as_ref();
         let mut map = RoundMap::new(&dynamics.federation, &dynamics.protocol, arrived, at).ok()?;
         let own = own_steps(plan);
-        let limit = check.certificate.point().and_then(|point| point.largest);
+        let limit = check.stable_points.first().and_then(|point| point.largest_step);
         let around = own.iter().copied().chain(limit);
         let low = around.clone().fold(f64::INFINITY, f64::min);
         let high = around.fold(0.0, f64::max);
@@ -85,8 +85,26 @@ fn own_steps(plan: &Plan) -> Vec<f64> {
     }
 }
 
-/// The figure of one check or several.
-pub fn figure(title: &str, subtitle: &str, curves: &[Curve]) -> Figure {
+/// Curves that one figure can tell apart.
+const MOST_CURVES: usize = 6;
+
+/// The figure of one check, or of the points of a sweep; none where no round can be linearised.
+pub fn picture(checks: &[(&Plan, Check)]) -> Option<Figure> {
+    let label = |plan: &Plan| label_of(&plan.spec.name, &plan.set);
+    let curves: Vec<Curve> = checks
+        .iter()
+        .take(MOST_CURVES)
+        .filter_map(|(plan, check)| Curve::of(plan, check, label(plan)))
+        .collect();
+    let (plan, check) = checks.first()?;
+    let title = match checks.len() {
+        1 => format!("{}: {}", label(plan), check.verdict.name()),
+        _ => format!("{}: which steps are small enough", plan.spec.name),
+    };
+    (!curves.is_empty()).then(|| figure(title, &curves))
+}
+
+fn figure(title: String, curves: &[Curve]) -> Figure {
     let mut series = Vec::new();
     let everywhere = curves.iter().flat_map(|curve| curve.mean.iter().chain(&curve.square));
     let sizes = everywhere.chain(curves.iter().flat_map(|curve| &curve.own)).map(|point| point.0);
@@ -117,8 +135,8 @@ pub fn figure(title: &str, subtitle: &str, curves: &[Curve]) -> Figure {
     let edge = Series::line("1: errors stay", 7, vec![(low, 1.0), (high, 1.0)]);
     series.push(edge.with_mark(Mark::Dotted));
     Figure {
-        title: title.into(),
-        subtitle: subtitle.into(),
+        title,
+        subtitle: "below 1 errors shrink from round to round, near the stable point".into(),
         x: Axis::log("step size"),
         y: Axis::linear("contraction factor per round"),
         series,

@@ -5,9 +5,11 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
 use fedback_core::state::State;
 use fedback_engine::backend::{Course, Device, assemble};
-use fedback_theory::certificate::{Case, Certificate, SmallSteps};
+use fedback_theory::certificate::{Case, Certificate};
 use fedback_theory::stable::Stability;
+use serde::Serialize;
 
+use super::SmallSteps;
 use crate::dynamics::Dynamics;
 use crate::plan::Plan;
 use crate::words::short;
@@ -20,7 +22,7 @@ const EFFORT: f64 = 2e8;
 const MOST_ROUNDS: f64 = 20_000.0;
 
 /// What repetitions of the run did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Trial {
     /// Seeded repeats.
     pub repetitions: u64,
@@ -47,7 +49,7 @@ pub fn of_named_steps(
 ) -> bool {
     let Some(truth) = certificate.point() else { return true };
     let (points, scale) = (points(certificate), certificate.judgement.own_steps.scale);
-    let margin = truth.point.gradient_margin.unwrap_or(f64::NAN);
+    let margin = truth.gradient_margin.unwrap_or(f64::NAN);
     let sure = |step_size: StepSize| {
         let Dynamics { federation, protocol, arrived, .. } = dynamics;
         let case = Case::new(federation, arrived.as_ref(), &plan.start, &certificate.stable);
@@ -56,21 +58,22 @@ pub fn of_named_steps(
     for halving in 0..HALVINGS {
         let Some(size) = small.constant else { return true };
         let protocol = Protocol { step_size: StepSize::Constant(size), ..plan.protocol };
-        let affordable = EFFORT / cost_of_round(&plan.federation, &protocol);
+        let affordable = EFFORT / cost_of_round(plan.federation(), &protocol);
         let expected = 4.0 / (size * margin * protocol.local_steps as f64);
         let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
         let trial = run(plan, &protocol, &points, rounds as u64);
         let allowed = if rounds >= expected { 0.75 * scale } else { 4.0 * scale };
         let settles = trial.astray == 0 && trial.distance.is_some_and(|far| far <= allowed);
         if settles && (halving == 0 || sure(StepSize::Constant(size))) {
-            let kept = |&(beta, gamma): &(f64, f64)| sure(StepSize::Decaying { beta, gamma });
-            small.decaying = small.decaying.filter(|steps| halving == 0 || kept(steps));
+            let decaying = small.beta.zip(small.gamma);
+            let kept = |(beta, gamma)| halving == 0 || sure(StepSize::Decaying { beta, gamma });
+            (small.beta, small.gamma) = decaying.filter(|steps| kept(*steps)).unzip();
             return true;
         }
         small.constant = Some(0.5 * size);
-        small.decaying = small.decaying.map(|(beta, gamma)| (beta, 2.0 * gamma));
+        small.gamma = small.gamma.map(|gamma| 2.0 * gamma);
     }
-    (small.constant, small.decaying) = (None, None);
+    (small.constant, small.beta, small.gamma) = (None, None, None);
     false
 }
 
@@ -78,7 +81,7 @@ pub fn of_named_steps(
 pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
     let outlook = &certificate.judgement.own_steps;
     certificate.point()?;
-    let (federation, protocol) = (&plan.federation, &plan.protocol);
+    let (federation, protocol) = (plan.federation(), &plan.protocol);
     let affordable = EFFORT / cost_of_round(federation, protocol);
     let expected = outlook.rounds.unwrap_or(0.0);
     let rounds = (2.0 * expected + 200.0).min(MOST_ROUNDS).min(affordable).max(10.0);
@@ -104,15 +107,15 @@ pub fn of(plan: &Plan, certificate: &Certificate) -> Option<Trial> {
 /// The stable point that the run is about, and the others that attract.
 fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
     let (first, others) = certificate.points.split_at(1.min(certificate.points.len()));
-    let others = others.iter().filter(|truth| truth.point.stability() == Stability::Attracting);
-    first.iter().chain(others).map(|truth| truth.point.theta.clone()).collect()
+    let others = others.iter().filter(|truth| truth.stability == Stability::Attracting);
+    first.iter().chain(others).map(|truth| truth.theta.clone()).collect()
 }
 
 /// Repetitions of a plan under a protocol, and how far from the first of `points` they end.
 fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Trial {
     let state = State::beginning(protocol, plan.clients(), &plan.start, REPETITIONS);
     let course = Course { protocol: *protocol, ..plan.course(state, &[]) };
-    let backend = assemble(&plan.federation, course, Device::Cpu);
+    let backend = assemble(plan.federation(), course, Device::Cpu);
     let tried = backend.map_err(|error| error.to_string()).and_then(|mut backend| {
         let worked = backend.advance(Round(rounds), false);
         worked.map(|()| backend.state().clone()).map_err(|error| error.to_string())

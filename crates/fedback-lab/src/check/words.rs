@@ -1,9 +1,10 @@
 //! A certificate in words.
 
 use fedback_core::protocol::{LocalRule, Protocol, ServerRule, StepSize};
-use fedback_theory::certificate::{Clients, Outlook, SmallSteps, Tips, Verdict, Why};
+use fedback_theory::certificate::{Clients, Tips, Verdict, Why};
 use fedback_theory::limit::NoMap;
 
+use super::Check;
 use crate::words::{factor, short};
 
 /// How an algorithm is called in sentences.
@@ -150,88 +151,70 @@ pub(crate) fn not_linear(no: &NoMap) -> String {
     }
 }
 
-/// The answers behind a verdict, in words.
-pub(super) struct Words<'a> {
-    pub(super) protocol: &'a Protocol,
-    pub(super) minimisation: (Option<bool>, &'a str),
-    pub(super) own: (&'a Outlook, &'a str),
-    pub(super) small: (&'a SmallSteps, &'a str),
-    pub(super) nowhere: bool,
-}
-
-impl Words<'_> {
-    /// The verdict's reason in one sentence.
-    pub(super) fn reason(&self, verdict: Verdict) -> String {
-        let name = algorithm(self.protocol);
-        let (again, own_why, small_why) = (self.minimisation.1, self.own.1, self.small.1);
-        let own = self.own.0.answer.settles;
-        match verdict {
-            Verdict::Settles => format!("repeated risk minimisation: {again}; {name}: {own_why}"),
-            Verdict::SettlesWithSmallSteps => {
-                let named = self.named();
-                let why = match (own, self.minimisation.0) {
-                    (Some(true), None) => {
-                        format!("whether repeated risk minimisation does is not known: {again}")
-                    }
-                    (Some(true), _) => format!("repeated risk minimisation does not: {again}"),
-                    (_, Some(true) | None) => {
-                        format!("at its own step sizes it may not: {own_why}")
-                    }
-                    (_, Some(false)) => format!(
-                        "at its own step sizes it may not: {own_why}; repeated risk \
-                         minimisation does not: {again}"
-                    ),
-                };
-                format!("{name} settles {named}; {why}")
-            }
-            Verdict::MinimisationOnly => {
-                format!("repeated risk minimisation: {again}; {name} at any step size: {small_why}")
-            }
-            Verdict::DoesNotSettle if self.nowhere => small_why.into(),
-            Verdict::DoesNotSettle => {
-                format!("{name}: {small_why}; repeated risk minimisation: {again}")
-            }
-            Verdict::Unknown => {
-                let mut open: Vec<String> = Vec::new();
-                if self.small.0.answer.settles.is_none() {
-                    open.push(format!("small steps: {small_why}"));
+/// The verdict's reason in one sentence.
+pub(super) fn reason(check: &Check, protocol: &Protocol) -> String {
+    let name = algorithm(protocol);
+    let (minimisation, nowhere) = (&check.minimisation, check.stable_points.is_empty());
+    let (own, small) = (&check.own_steps, &check.small_steps);
+    let (again, own_why, small_why) = (&minimisation.why, &own.why, &small.why);
+    match check.verdict {
+        Verdict::Settles => format!("repeated risk minimisation: {again}; {name}: {own_why}"),
+        Verdict::SettlesWithSmallSteps => {
+            let named = named(check, protocol.step_size);
+            let why = match (own.settles, minimisation.settles) {
+                (Some(true), None) => {
+                    format!("whether repeated risk minimisation does is not known: {again}")
                 }
-                if own.is_none() && !self.nowhere {
-                    open.push(format!("its own step sizes: {own_why}"));
-                }
-                if self.minimisation.0.is_none() {
-                    open.push(format!("repeated risk minimisation: {again}"));
-                }
-                format!("not known: {}", open.join("; "))
-            }
+                (Some(true), _) => format!("repeated risk minimisation does not: {again}"),
+                (_, Some(true) | None) => format!("at its own step sizes it may not: {own_why}"),
+                (_, Some(false)) => format!(
+                    "at its own step sizes it may not: {own_why}; repeated risk minimisation does \
+                     not: {again}"
+                ),
+            };
+            format!("{name} settles {named}; {why}")
+        }
+        Verdict::MinimisationOnly => {
+            format!("repeated risk minimisation: {again}; {name} at any step size: {small_why}")
+        }
+        Verdict::DoesNotSettle if nowhere => small_why.clone(),
+        Verdict::DoesNotSettle => {
+            format!("{name}: {small_why}; repeated risk minimisation: {again}")
+        }
+        Verdict::Unknown => {
+            let open = [
+                (small.settles.is_none(), "small steps", small_why),
+                (own.settles.is_none() && !nowhere, "its own step sizes", own_why),
+                (minimisation.settles.is_none(), "repeated risk minimisation", again),
+            ];
+            let open = open.into_iter().filter(|(open, ..)| *open);
+            let open: Vec<String> = open.map(|(_, of, why)| format!("{of}: {why}")).collect();
+            format!("not known: {}", open.join("; "))
         }
     }
+}
 
-    /// The step sizes that a verdict names.
-    fn named(&self) -> String {
-        let small = self.small.0;
-        if self.own.0.answer.settles == Some(true) {
-            return match self.protocol.step_size {
-                StepSize::Constant(size) => {
-                    format!("at its own constant step size {}", short(size))
-                }
-                StepSize::Decaying { beta, gamma } => {
-                    format!("at its own step sizes {}/(t + {})", short(beta), short(gamma))
-                }
-            };
-        }
-        let constant =
-            small.constant.map(|size| format!("a constant step size of {}", short(size)));
-        let decaying =
-            small.decaying.map(|(beta, gamma)| format!("{}/(t + {})", short(beta), short(gamma)));
-        let limit = small.largest.map_or(String::new(), |largest| {
-            format!(" (squared errors shrink at steps below {})", short(largest))
-        });
-        match (constant, decaying) {
-            (Some(constant), Some(decaying)) => format!("with {constant} or {decaying}{limit}"),
-            (Some(one), None) | (None, Some(one)) => format!("with {one}{limit}"),
-            (None, None) => "with small steps".into(),
-        }
+/// The step sizes that a verdict names.
+fn named(check: &Check, own: StepSize) -> String {
+    let small = &check.small_steps;
+    if check.own_steps.settles == Some(true) {
+        return match own {
+            StepSize::Constant(size) => format!("at its own constant step size {}", short(size)),
+            StepSize::Decaying { beta, gamma } => {
+                format!("at its own step sizes {}/(t + {})", short(beta), short(gamma))
+            }
+        };
+    }
+    let constant = small.constant.map(|size| format!("a constant step size of {}", short(size)));
+    let decaying = small.beta.zip(small.gamma);
+    let decaying = decaying.map(|(beta, gamma)| format!("{}/(t + {})", short(beta), short(gamma)));
+    let limit = small.largest_step.map_or(String::new(), |largest| {
+        format!(" (squared errors shrink at steps below {})", short(largest))
+    });
+    match (constant, decaying) {
+        (Some(constant), Some(decaying)) => format!("with {constant} or {decaying}{limit}"),
+        (Some(one), None) | (None, Some(one)) => format!("with {one}{limit}"),
+        (None, None) => "with small steps".into(),
     }
 }
 
@@ -243,9 +226,8 @@ pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String 
         let (weight, epsilon) = (short(part.weight), short(part.sensitivity));
         format!("{} (weight {weight}, sensitivity {epsilon})", name(client))
     };
-    let verdict = |client: usize| {
-        clients.parts[client].without.map_or("", |without| crate::words::verdict(without.verdict))
-    };
+    let verdict =
+        |client: usize| clients.parts[client].without.map_or("", |without| without.verdict.name());
     match clients.tips {
         Tips::Unasked => {
             "no client was left out to see what changes: with first arrivals the others would then \

@@ -1,26 +1,29 @@
 //! The SVG drawing of a [`Figure`]: one file that needs no script, no font and no style sheet.
 //!
 //! The parts stand below each other (heading, panel, legend) at a fixed width, each as tall as it
-//! needs to be. The legend is therefore never over a curve and never cut off. Text cannot be
-//! measured here, so its width is estimated on the generous side.
+//! needs to be. The legend is therefore never over a curve and never cut off.
 //!
 //! There are no ids, so that many figures can be pasted into one page. A script finds what it needs
-//! to read values back, or to hide a series, in the `data-` attributes of the panel, of each series
-//! and of its legend entry.
+//! to show values, or to hide a series, in the `data-` attributes of the panel, of each series and of
+//! its legend entry.
 
 mod grid;
 mod heat;
 mod legend;
+mod lettering;
 mod palette;
 mod path;
 mod style;
 
-use super::span::{SUPERSCRIPTS, Span, Tick};
+use super::span::{Span, Tick};
 use super::{Figure, Mark, Scale, Series, Size, runs};
 pub(super) use grid::render_grid;
 pub use heat::HeatMap;
+use lettering::{escaped, longest, raised, text, wrapped};
 use palette::Palette;
 use path::{Point, bars, curve, dots, polyline, px, thinned, thinned_band};
+
+use crate::words::short;
 
 pub(super) fn render(figure: &Figure, size: Size) -> String {
     let mut body = String::new();
@@ -33,8 +36,13 @@ pub(super) fn render(figure: &Figure, size: Size) -> String {
     document(&figure.title, &description(figure), size, height, &palette, &body)
 }
 
+/// Points whose values a script can show, at most: a pointer cannot tell more apart.
+const MOST_VALUES: usize = 400;
 /// Between bars of different series at the same place.
 const BESIDE: f64 = 5.0;
+
+/// The size of letters, but for headings.
+const LETTER: f64 = 12.0;
 
 /// The room around everything.
 fn margin(size: Size) -> f64 {
@@ -75,12 +83,13 @@ fn heading(title: &str, subtitle: &str, size: Size, out: &mut String) -> f64 {
     if size.is_paper() {
         return -8.0;
     }
-    let title = (title, "title", 9.6, 22.0);
-    let subtitle = (subtitle, "subtitle quiet", 7.2, 18.0);
+    // Their letters' sizes; bold ones are wider.
+    let title = (title, "title", 1.12 * 17.0, 22.0);
+    let subtitle = (subtitle, "subtitle quiet", 13.0, 18.0);
     let margin = margin(size);
     let mut y = margin - 6.0;
-    for (words, class, letter_width, line_height) in [title, subtitle] {
-        for line in wrapped(words, ((size.width() - 2.0 * margin) / letter_width) as usize) {
+    for (words, class, letter, line_height) in [title, subtitle] {
+        for line in wrapped(words, (size.width() - 2.0 * margin) / letter) {
             y += line_height;
             *out += &text(margin, y - 4.0, class, "start", &escaped(&line));
         }
@@ -117,8 +126,8 @@ impl Panel {
         (x, y): (Span, Span),
     ) -> Self {
         let (x_ticks, y_ticks) = (x.ticks(intervals), y.ticks(intervals));
-        let longest = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
-        let left = edge + 12.0 + 7.0 * longest as f64;
+        let labels = longest(y_ticks.iter().map(|tick| tick.label.as_str()));
+        let left = edge + 12.0 + LETTER * labels;
         let top = top + 36.0;
         Self { edge, left, right, top, bottom: top + height, x, y, x_ticks, y_ticks }
     }
@@ -180,7 +189,7 @@ impl Panel {
     fn draw_series(&self, series: &Series, aside: f64, palette: &Palette, out: &mut String) {
         let moved = |(x, y): Point| (x + aside, y);
         let points = series.points.len();
-        *out += &opening("series", series, palette);
+        *out += &opening("series", series, palette, &self.values(series));
         let dotted = series.mark.has_markers();
         if dotted && series.band.is_some() {
             let pairs = self.band(series).concat().into_iter();
@@ -214,6 +223,19 @@ impl Panel {
         *out += "</g>\n";
     }
 
+    /// What a script shows under the pointer: where a point is, its x and its y, as people read them.
+    fn values(&self, series: &Series) -> String {
+        let last = series.points.len().saturating_sub(1);
+        let every = last / MOST_VALUES + 1;
+        let kept =
+            series.points.iter().enumerate().filter(|(at, _)| at % every == 0 || *at == last);
+        let shown = kept.filter_map(|(_, &(x, y))| {
+            let (place, _) = self.at((self.x.place(x)?, self.y.place(y)?));
+            Some(format!("{} {} {}", px(place), short(x), short(y)))
+        });
+        format!(" data-values=\"{}\"", shown.collect::<Vec<_>>().join(";"))
+    }
+
     /// The unbroken stretches of the band, as pairs of an upper and a lower point.
     fn band(&self, series: &Series) -> Vec<Vec<(Point, Point)>> {
         let edges = series.points.iter().zip(series.band.iter().flatten());
@@ -225,16 +247,11 @@ impl Panel {
     }
 }
 
-fn opening(class: &str, series: &Series, palette: &Palette) -> String {
+fn opening(class: &str, series: &Series, palette: &Palette, values: &str) -> String {
     let (name, slot) = (escaped(&series.name), palette.slot(series.colour));
     let shared = series.shared.as_ref().map(|entry| format!(" data-shared=\"{}\"", escaped(entry)));
     let shared = shared.unwrap_or_default();
-    format!("<g class=\"{class}\" data-name=\"{name}\"{shared} data-colour=\"{slot}\">")
-}
-
-fn text(x: f64, y: f64, class: &str, anchor: &str, content: &str) -> String {
-    let place = format!("x=\"{}\" y=\"{}\"", px(x), px(y));
-    format!("<text class=\"{class}\" {place} text-anchor=\"{anchor}\">{content}</text>\n")
+    format!("<g class=\"{class}\" data-name=\"{name}\"{shared} data-colour=\"{slot}\"{values}>")
 }
 
 /// What a script needs to turn pixels back into values.
@@ -252,53 +269,6 @@ fn domain(axis: &str, span: &Span, from: f64, to: f64) -> String {
 
 fn tick_length(tick: &Tick) -> u8 {
     if tick.label.is_empty() { 3 } else { 5 }
-}
-
-/// A tick label with its exponent set as a raised span: few fonts have all superscript digits in
-/// one size.
-fn raised(label: &str) -> String {
-    let digit = |c: char| match SUPERSCRIPTS.iter().position(|&superscript| superscript == c) {
-        Some(digit) => digit.to_string(),
-        None => "−".to_owned(),
-    };
-    let Some(at) = label.find(|c| c == '⁻' || SUPERSCRIPTS.contains(&c)) else {
-        return label.to_owned();
-    };
-    let exponent: String = label[at..].chars().map(digit).collect();
-    format!("{}<tspan dy=\"-5\" font-size=\"9\">{exponent}</tspan>", &label[..at])
-}
-
-/// Lines of at most `limit` characters, broken between words.
-fn wrapped(words: &str, limit: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= limit => {
-                *line += " ";
-                *line += word;
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// Text fit for XML content and attributes. Characters that XML forbids even when escaped are
-/// replaced.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\n' | '\r' | '\t' => out.push(' '),
-            '\0'..' ' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

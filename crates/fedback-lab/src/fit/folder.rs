@@ -227,11 +227,11 @@ impl Fitted {
                 other => other,
             })?;
         let theta = &plan.start;
-        let settled = stable::stable_point(&plan.federation, theta).unwrap_or(theta.clone());
-        let map = RoundMap::new(&plan.federation, &plan.protocol, None, &settled).ok();
+        let settled = stable::stable_point(plan.federation(), theta).unwrap_or(theta.clone());
+        let map = RoundMap::new(plan.federation(), &plan.protocol, None, &settled).ok();
         let largest = map.and_then(|mut map| map.largest_step()).unwrap_or(f64::INFINITY);
-        let size = 0.5 * largest.min(1.0 / steepness(&plan.federation, theta));
-        let margin = (stable::stable_points(&plan.federation, &settled).points.first())
+        let size = 0.5 * largest.min(1.0 / steepness(plan.federation(), theta));
+        let margin = (stable::stable_points(plan.federation(), &settled).points.first())
             .and_then(|point| point.gradient_margin)
             .filter(|margin| *margin > 0.0);
         let float = |number: f64| Value::Float(rounded(number)).to_string();

@@ -13,7 +13,7 @@ pub(super) const UNKNOWN_CAUSE: &str =
 /// The step size against the stability limit, or what else can make a run blow up.
 pub(super) fn likely_cause(plan: &Plan, round: Round) -> String {
     let place = plan.stable_point.as_deref().unwrap_or(&plan.start);
-    let map = RoundMap::new(&plan.federation, &plan.protocol, None, place).ok();
+    let map = RoundMap::new(plan.federation(), &plan.protocol, None, place).ok();
     let Some(mut map) = map else { return UNKNOWN_CAUSE.into() };
     let first = plan.protocol.step_size.at(Step(0));
     let now = plan.protocol.step_size.at(plan.protocol.first_step(round));

@@ -24,11 +24,11 @@ impl Outcome {
             header.extend(what.map(|what| quoted(&format!("{name}_{what}"))));
         }
         header.extend(Costs::NAMES[1..].iter().map(|name| name.to_string()));
-        let mut set = self.all_set();
+        let mut set = self.all_set.clone();
         ABOUT.iter().for_each(|known| drop(set.shift_remove(*known)));
         header.extend(ABOUT.map(String::from));
         header.extend(set.keys().map(|key| quoted(key)));
-        let about = [self.name.clone(), self.spec.seed.0.to_string(), self.version.clone()];
+        let about = [self.name.clone(), self.seed.to_string(), self.version.clone()];
         let about = about.into_iter().chain(set.values().map(text));
         let about: Vec<String> = about.map(|cell| quoted(&cell)).collect();
         let mut text = header.join(",") + "\n";
@@ -54,7 +54,7 @@ impl Outcome {
     /// The exact values of every column, none where there are none.
     fn exact_values(&self) -> Vec<Option<Vec<f64>>> {
         let exact = |column: &Measurement| {
-            let exact = self.exact.as_ref()?.curve.column(*column);
+            let exact = self.exact()?.curve.column(*column);
             (!exact.is_empty()).then(|| exact.iter().map(|(_, one)| one.mean).collect())
         };
         self.curve.columns.iter().map(exact).collect()

@@ -1,6 +1,6 @@
 //! A plan of which it is not known beforehand whether its problem is built in.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::path::Path;
 
 use fedback_core::base::Base;
@@ -38,8 +38,8 @@ impl Built {
     /// The data, where they are built in.
     pub fn base(&self) -> Option<&Base> {
         match self {
-            Built::Whole(plan) => Some(plan.federation.base()),
-            Built::Custom(plan) => plan.population.as_ref().map(|(base, _)| base),
+            Built::Whole(plan) => Some(plan.federation().base()),
+            Built::Custom(plan) => plan.populations().population.as_ref().map(|(base, _)| base),
         }
     }
 }
@@ -51,15 +51,6 @@ impl Deref for Built {
         match self {
             Built::Whole(plan) => plan,
             Built::Custom(plan) => plan,
-        }
-    }
-}
-
-impl DerefMut for Built {
-    fn deref_mut(&mut self) -> &mut Outline {
-        match self {
-            Built::Whole(plan) => plan,
-            Built::Custom(plan) => &mut plan.outline,
         }
     }
 }

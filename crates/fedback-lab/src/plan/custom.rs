@@ -3,18 +3,43 @@
 use std::path::Path;
 
 use fedback_core::base::Base;
+use fedback_core::loss::Loss;
 use fedback_core::response::Shift;
 use fedback_core::stream::Seed;
 
-use super::problem::{BuiltProblem, MOST_CLIENTS, build, build_weights};
-use super::{Shape, sites};
+use super::problem::{BuiltProblem, MOST_CLIENTS, build, build_weights, loss};
+use super::{Elsewhere, Populations, Shape, sites};
 use crate::spec::{self, All, Batch, KeyError, Problem, Spec, Weights};
 
 /// The data and how they react, where they are built in.
 type Population = Option<(Base, Shift)>;
 
+impl Populations for Elsewhere {
+    fn build(spec: &Spec, directory: &Path) -> Result<(Self, Shape), KeyError> {
+        check_batch(spec)?;
+        let problem = &spec.problem;
+        let (population, shape) = population(spec, directory)?;
+        let stable_point = problem.stable_point.as_ref();
+        let populations = Elsewhere {
+            population,
+            loss: loss(&problem.loss),
+            intercept: problem.base.has_intercept(),
+            stable_point: stable_point.map(|point| point.iter().map(|x| x.0).collect()),
+        };
+        Ok((populations, shape))
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        None
+    }
+
+    fn stable_point(&self, _start: &[f64]) -> Option<Vec<f64>> {
+        self.stable_point.clone()
+    }
+}
+
 /// Refuses `batch = "all"` where a population cannot be listed.
-pub(super) fn check_batch(spec: &Spec) -> Result<(), KeyError> {
+fn check_batch(spec: &Spec) -> Result<(), KeyError> {
     let why = match &spec.problem.base {
         _ if spec.algorithm.rounds().batch != Batch::All(All::All) => return Ok(()),
         spec::Base::Table(_) | spec::Base::Sites(_) => return Ok(()),
@@ -26,7 +51,7 @@ pub(super) fn check_batch(spec: &Spec) -> Result<(), KeyError> {
 }
 
 /// Checks and builds a `[problem]` of which a part is custom.
-pub(super) fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyError> {
+fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyError> {
     let problem = &spec.problem;
     let (population, shape) = match &problem.base {
         spec::Base::Custom(base) => (None, shape(spec, base)?),

@@ -7,18 +7,19 @@ use sha2::{Digest, Sha256};
 use super::Outline;
 use crate::spec::Spec;
 
-pub(super) fn hash(spec: &Spec, files: &[u8]) -> String {
+pub(super) fn hash(spec: &Spec, files: &[Vec<u8>; 2]) -> String {
     hash_with(spec, &ARITHMETIC_FORMAT.to_le_bytes(), files)
 }
 
 /// The hash, with what names the arithmetic.
-fn hash_with(spec: &Spec, arithmetic: &[u8], files: &[u8]) -> String {
+fn hash_with(spec: &Spec, arithmetic: &[u8], files: &[Vec<u8>; 2]) -> String {
     let mut digest = Sha256::new();
     // Resamples of a response and doubts decide no bit of a run.
     let mut spec = spec.clone();
     spec.doubts.clear();
     spec.problem.response = spec.problem.response.without_resamples();
-    for part in [spec.canonical().as_bytes(), &STREAM_FORMAT.to_le_bytes(), arithmetic, files] {
+    let (formats, files) = (STREAM_FORMAT.to_le_bytes(), files.concat());
+    for part in [spec.canonical().as_bytes(), &formats, arithmetic, &files] {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part);
     }
@@ -32,7 +33,7 @@ fn hex(bytes: &[u8]) -> String {
 impl Outline {
     /// The SHA-256 of every file that the spec names, in hexadecimal.
     pub fn data(&self) -> Vec<String> {
-        self.files.chunks(32).map(hex).collect()
+        self.files.concat().chunks(32).map(hex).collect()
     }
 
     /// The hash under which runs were recorded before stores kept [`Facts`](crate::facts::Facts):

@@ -30,8 +30,8 @@ impl Plan {
         let key = "problem.response.resamples";
         let path = std::path::Path::new(&self.directory).join(file);
         let fail = |message: String| Error::input(key, format!("{}: {message}", path.display()));
-        let form =
-            Form::of(response, self.federation.base()).map_err(|error| Error::input(key, error))?;
+        let form = Form::of(response, self.federation().base())
+            .map_err(|error| Error::input(key, error))?;
         let bytes =
             std::fs::read(&path).map_err(|error| fail(format!("cannot be read: {error}")))?;
         let names = client_labels(self.client_names.as_deref(), self.clients());
@@ -45,9 +45,9 @@ impl Iterator for Resamples<'_> {
 
     fn next(&mut self) -> Option<Federation> {
         let response = self.form.shift(&self.sensitivities.next()?);
-        let mut federation = self.plan.federation.clone();
+        let mut federation = self.plan.federation().clone();
         if let Some(reference) = self.plan.spec.problem.response.reference() {
-            federation.translate(self.plan.federation.response(), &reference, 1.0);
+            federation.translate(self.plan.federation().response(), &reference, 1.0);
             federation.translate(&response, &reference, -1.0);
         }
         federation.with_response(response).ok()

@@ -57,7 +57,7 @@ impl SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
             protocol: build_protocol(&point.spec.algorithm, shape.weights.len())?,
-            hash: hash(&point.spec, &[&shape.data[..], &latencies].concat()),
+            hash: hash(&point.spec, &[shape.data.clone(), latencies]),
         })
     }
 

@@ -82,6 +82,11 @@ pub(super) fn assign(table: &mut Table, key: &str, value: Value) -> Result<(), K
     let path = key_path(key).ok_or_else(|| KeyError::new(key, NO_KEY))?;
     let parts: Vec<&str> = path.iter().map(String::as_str).collect();
     let (last, sections) = parts.split_last().unwrap_or((&key, &[]));
+    if parts.starts_with(&["problem", "response", "sensitivity"]) {
+        // What is asked for rather than fitted has no resamples.
+        let response = table.get_mut("problem").and_then(|problem| problem.get_mut("response"));
+        response.and_then(Value::as_table_mut).map(|response| response.remove("resamples"));
+    }
     let mut here = table;
     for section in sections {
         let entry = here.entry(section.to_string()).or_insert_with(|| Value::Table(Table::new()));

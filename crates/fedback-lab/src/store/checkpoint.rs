@@ -11,15 +11,6 @@ use fedback_core::state::{Repetition, State};
 /// Numbers in a block of clients, about.
 const BLOCK: usize = 64;
 
-/// A repetition that failed, and the round it failed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedRepetition {
-    /// The repetition's number, from 0.
-    pub repetition: u64,
-    /// The round it failed in.
-    pub round: u64,
-}
-
 /// What some neighbouring clients of a repetition keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptBlock {
@@ -40,8 +31,8 @@ pub struct Checkpoint {
     pub server: Vec<f64>,
     /// What clients keep: when written, the blocks that have changed; when read, all there are.
     pub kept: Vec<KeptBlock>,
-    /// The repetitions that have failed so far.
-    pub failed: Vec<FailedRepetition>,
+    /// The repetitions that have failed so far, and the rounds they failed in.
+    pub failed: Vec<(u64, Round)>,
     /// Seconds of work so far.
     pub seconds: f64,
 }
@@ -49,14 +40,11 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// What is to be written of a state: all but what clients keep unchanged.
     pub fn of(state: &State, seconds: f64) -> Self {
-        let failed = state.failed().into_iter();
         Checkpoint {
             round: state.round.0,
             server: state.servers().collect(),
             kept: state.repetitions.iter().flat_map(changed_blocks).collect(),
-            failed: failed
-                .map(|(repetition, round)| FailedRepetition { repetition, round: round.0 })
-                .collect(),
+            failed: state.failed(),
             seconds,
         }
     }
@@ -74,9 +62,8 @@ impl Checkpoint {
         for (repetition, block) in state.repetitions.iter_mut().zip(blocks) {
             repetition.server.copy_from_slice(block);
         }
-        for failed in &self.failed {
-            let repetition = state.repetitions.get_mut(usize::try_from(failed.repetition).ok()?)?;
-            repetition.failed = Some(Round(failed.round));
+        for &(number, round) in &self.failed {
+            state.repetitions.get_mut(usize::try_from(number).ok()?)?.failed = Some(round);
         }
         for block in &self.kept {
             let place = usize::try_from(block.repetition).ok()?;

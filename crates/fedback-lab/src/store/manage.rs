@@ -5,7 +5,8 @@ use std::fs;
 use rusqlite::TransactionBehavior;
 
 use super::claim::Claim;
-use super::{Outcome, RunId, RunState, Store, StoreError, StoredRun, file};
+use super::{RunId, Store, StoreError, StoredRun, file};
+use crate::event::Ending;
 
 /// Every table with rows of a run, the run itself last.
 const TABLES: [(&str, &str); 5] =
@@ -75,13 +76,7 @@ impl Store {
         if let Some(checkpoint) = &run.checkpoint {
             writer.checkpoint(checkpoint.clone())?;
         }
-        match run.state {
-            RunState::Done => writer.finish(Outcome::Done)?,
-            RunState::Failed => {
-                writer.finish(Outcome::Failed(run.failure.clone().unwrap_or_default()))?;
-            }
-            RunState::Running | RunState::Interrupted => writer.flush()?,
-        }
+        writer.finish(run.ending.as_ref().unwrap_or(&Ending::Interrupted))?;
         Ok(id)
     }
 }

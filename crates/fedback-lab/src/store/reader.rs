@@ -6,9 +6,9 @@ use fedback_engine::cohort::RecordedCohort;
 use rusqlite::{OptionalExtension, Row, Transaction};
 
 use super::blob::{self, Checksum};
-use super::checkpoint::{Checkpoint, FailedRepetition, KeptBlock};
+use super::checkpoint::{Checkpoint, KeptBlock};
 use super::file;
-use super::run::{NewRun, Record, RunId, RunState, StoredRun, words};
+use super::run::{NewRun, Record, RunId, StoredRun, ending, words};
 
 /// Why a run cannot be read.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     /// Everything of the run; `claimed` says whether a process holds it.
     pub(super) fn load(&self, claimed: bool) -> Read<StoredRun> {
         let Begun { run, ended, failure, started, tags, note } = self.run()?;
-        let state = RunState::new(ended.as_deref(), claimed);
+        let ending = ending(ended.as_deref(), failure, claimed);
         let (records, record_rows) = self.records()?;
         let cohorts = self.cohorts()?;
         let mut checkpoint = self.checkpoint()?;
@@ -72,11 +72,10 @@ impl<'a> Reader<'a> {
         Ok(StoredRun {
             id: self.id,
             run,
-            state,
+            ending,
             checkpoint,
             records,
             cohorts,
-            failure,
             started,
             tags: words(&tags.unwrap_or_default()),
             note: note.unwrap_or_default(),
@@ -172,7 +171,7 @@ impl<'a> Reader<'a> {
                 .as_chunks()
                 .0
                 .iter()
-                .map(|&[repetition, round]| FailedRepetition { repetition, round })
+                .map(|&[repetition, round]| (repetition, Round(round)))
                 .collect(),
             seconds,
         };
@@ -182,8 +181,9 @@ impl<'a> Reader<'a> {
     /// The records, and in how many rows they are.
     fn records(&self) -> Read<(Vec<Record>, usize)> {
         let sql = format!(
-            "SELECT last_round, width, rounds, measurements, {} FROM records WHERE run = ?1
+            "SELECT last_round, width, rounds, measurements, {}, {} FROM records WHERE run = ?1
              ORDER BY last_round",
+            self.since(5, "seconds"),
             self.added("checksum")
         );
         let mut statement = self.reading.prepare(&sql)?;
@@ -196,11 +196,15 @@ impl<'a> Reader<'a> {
             let all = blob::bytes(row, 3, rounds.len() * width * blob::WORD)?;
             let encoded = row.get_ref(2)?;
             let encoded = encoded.as_blob().unwrap_or_default();
-            let found = record_checksum(self.id, last, width, encoded, all);
-            self.check(row, 4, found, &format!("a row of records up to round {last}"))?;
+            let timed = row.get_ref(4)?.as_blob_or_null().unwrap_or_default();
+            let times = timed.unwrap_or_default();
+            let found = record_checksum(self.id, last, width, [encoded, all, times]);
+            self.check(row, 5, found, &format!("a row of records up to round {last}"))?;
+            let times: Vec<f64> = blob::decode(times, f64::from_le_bytes);
             for (index, round) in rounds.into_iter().enumerate() {
                 let words = &all[index * width * blob::WORD..][..width * blob::WORD];
-                records.push(Record { round, values: blob::decode(words, f64::from_le_bytes) });
+                let values = blob::decode(words, f64::from_le_bytes);
+                records.push(Record { round, seconds: times.get(index).copied(), values });
             }
             count += 1;
         }
@@ -277,11 +281,10 @@ pub(super) fn record_checksum(
     id: RunId,
     last_round: u64,
     width: usize,
-    rounds: &[u8],
-    measurements: &[u8],
+    blobs: [&[u8]; 3],
 ) -> Checksum {
     let numbers = [id.0.cast_unsigned(), last_round, width as u64];
-    Checksum::default().numbers(&numbers).bytes(rounds).bytes(measurements)
+    blobs.into_iter().fold(Checksum::default().numbers(&numbers), Checksum::bytes)
 }
 
 pub(super) fn cohort_checksum(id: RunId, cohort: &RecordedCohort) -> Checksum {

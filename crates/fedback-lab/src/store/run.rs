@@ -3,13 +3,15 @@
 use std::fmt;
 
 use fedback_engine::cohort::RecordedCohort;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::Checkpoint;
 use super::blob::Checksum;
+use crate::event::Ending;
 
 /// The number of a run in its store: 1, 2, 3, …
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct RunId(pub i64);
 
 impl fmt::Display for RunId {
@@ -54,82 +56,57 @@ impl NewRun {
     }
 }
 
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunState {
-    /// A living process holds the run.
-    Running,
-    /// No process holds the run and it has not ended: it can be resumed.
-    Interrupted,
-    /// All rounds are done.
-    Done,
-    /// The run ended with an error.
-    Failed,
-}
-
-impl RunState {
-    /// The word for this state in listings and in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunState::Running => "running",
-            RunState::Interrupted => "interrupted",
-            RunState::Done => "done",
-            RunState::Failed => "failed",
-        }
-    }
-
-    /// `ended` is what the store says, `claimed` what the lock said *before* the store was read:
-    /// in this order a run that ends meanwhile is never taken for an interrupted one.
-    pub(super) fn new(ended: Option<&str>, claimed: bool) -> RunState {
-        match ended {
-            Some("done") => RunState::Done,
-            Some(_) => RunState::Failed,
-            None if claimed => RunState::Running,
-            None => RunState::Interrupted,
-        }
+/// How a run ended, none while a living process holds it. `ended` and `failure` are what the store
+/// says, `claimed` what the lock said *before* the store was read: in this order a run that ends
+/// meanwhile is never taken for an interrupted one.
+pub(super) fn ending(
+    ended: Option<&str>,
+    failure: Option<String>,
+    claimed: bool,
+) -> Option<Ending> {
+    match ended {
+        Some("done") => Some(Ending::Done),
+        Some(_) => Some(Ending::Failed(failure.unwrap_or_default())),
+        None if claimed => None,
+        None => Some(Ending::Interrupted),
     }
 }
 
-impl fmt::Display for RunState {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.as_str())
-    }
+/// The word for where a run stands in listings and in JSON.
+pub fn standing(ending: Option<&Ending>) -> &'static str {
+    ending.map_or("running", Ending::word)
 }
 
-/// How a run ended, for [`Writer::finish`](super::Writer::finish).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All rounds are done.
-    Done,
-    /// The run cannot go on, for the reason given in words.
-    Failed(String),
+fn as_standing<S: Serializer>(ending: &Option<Ending>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(standing(ending.as_ref()))
 }
 
 /// One line of the list of runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
     /// The run's number.
     pub id: RunId,
     /// The spec's name.
     pub name: String,
-    /// Where the run stands.
-    pub state: RunState,
+    /// How the run ended; none while it is running.
+    #[serde(rename = "state", serialize_with = "as_standing")]
+    pub ending: Option<Ending>,
     /// The round of the last checkpoint, 0 before the first.
     pub round: u64,
     /// The number of rounds after which the run is done.
     pub rounds: u64,
     /// The number of repetitions.
     pub repetitions: u64,
-    /// When the run began: UTC, ISO 8601, to the second.
-    pub started: String,
-    /// Seconds of work up to the last checkpoint.
-    pub seconds: f64,
     /// What `--set` and a sweep set, as JSON.
     pub set: Map<String, Value>,
     /// Its tags.
     pub tags: Vec<String>,
     /// Its note.
     pub note: String,
+    /// When the run began: UTC, ISO 8601, to the second.
+    pub started: String,
+    /// Seconds of work up to the last checkpoint.
+    pub seconds: f64,
 }
 
 /// The fields of several JSON objects; what is none has no fields.
@@ -148,8 +125,28 @@ pub(super) fn words(text: &str) -> Vec<String> {
 pub struct Record {
     /// The round after which the measurements were taken.
     pub round: u64,
-    /// The measurements, equally many in each record of a run.
+    /// Seconds of work by then; none in stores before format 5.
+    pub seconds: Option<f64>,
+    /// The measurements, equally many in each record of a run: column after column, repetition after
+    /// repetition.
     pub values: Vec<f64>,
+}
+
+impl StoredRun {
+    /// Rounds closed at its last checkpoint.
+    pub fn round(&self) -> u64 {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.round)
+    }
+
+    /// Seconds of work by every record; not numbers where they were not kept.
+    pub fn times(&self) -> Vec<f64> {
+        self.records.iter().map(|record| record.seconds.unwrap_or(f64::NAN)).collect()
+    }
+
+    /// Seconds of work up to the last checkpoint.
+    pub fn seconds(&self) -> f64 {
+        self.checkpoint.as_ref().map_or(0.0, |checkpoint| checkpoint.seconds)
+    }
 }
 
 /// All that the store holds of one run.
@@ -159,8 +156,8 @@ pub struct StoredRun {
     pub id: RunId,
     /// What was known before round 0.
     pub run: NewRun,
-    /// Where the run stands.
-    pub state: RunState,
+    /// How the run ended; none while it is running.
+    pub ending: Option<Ending>,
     /// The last checkpoint; none when the run was interrupted before its first.
     pub checkpoint: Option<Checkpoint>,
     /// The records up to the checkpoint's round, in the order of the rounds.
@@ -168,8 +165,6 @@ pub struct StoredRun {
     /// The cohorts up to the checkpoint's round that the seed alone does not tell, in the order of
     /// rounds and repetitions.
     pub cohorts: Vec<RecordedCohort>,
-    /// Why the run failed, if it did.
-    pub failure: Option<String>,
     /// When the run began: UTC, ISO 8601, to the second.
     pub started: String,
     /// Its tags.

@@ -2,12 +2,12 @@
 
 /// The format of the store that this version writes, and the latest it reads. Format 1 had no
 /// cohorts, format 2 neither checksums nor anything that clients keep, format 3 nothing by which a
-/// run is read without its data; whoever writes to such a store brings it up to date, whoever reads
+/// run is read without its data, format 4 no times of records; whoever writes to such a store brings it up to date, whoever reads
 /// it finds none.
 pub(super) const FORMAT: i32 = ALL.len() as i32;
 
 /// What every format added, the first one first.
-pub(super) const ALL: [&str; 4] = [SCHEMA, COHORTS, CHECKSUMS, FACTS];
+pub(super) const ALL: [&str; 5] = [SCHEMA, COHORTS, CHECKSUMS, FACTS, TIMES];
 
 /// Large columns come last in each table, so that listings do not read through them.
 ///
@@ -85,4 +85,9 @@ const FACTS: &str = "
 ALTER TABLE run ADD COLUMN tags TEXT NOT NULL DEFAULT '';
 ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ALTER TABLE run ADD COLUMN facts TEXT;
+";
+
+/// What format 5 added: `seconds` of work by each record of a row, as f64.
+const TIMES: &str = "
+ALTER TABLE records ADD COLUMN seconds BLOB;
 ";

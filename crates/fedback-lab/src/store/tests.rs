@@ -16,6 +16,7 @@ use fedback_engine::cohort::RecordedCohort;
 use tempfile::TempDir;
 
 use super::*;
+use crate::event::Ending;
 
 /// A place for a store that goes with the test.
 struct Place {
@@ -62,7 +63,7 @@ fn new_run() -> NewRun {
 }
 
 fn record(round: u64) -> Record {
-    Record { round, values: vec![round as f64, -1.5 * round as f64] }
+    Record { round, seconds: Some(0.25), values: vec![round as f64, -1.5 * round as f64] }
 }
 
 fn checkpoint(round: u64) -> Checkpoint {

@@ -15,7 +15,8 @@ use super::checkpoint::KeptBlock;
 use super::claim::Claim;
 use super::file::Location;
 use super::reader::{checkpoint_checksum, cohort_checksum, kept_checksum, record_checksum};
-use super::{Checkpoint, Outcome, Record, RunId, StoreError};
+use super::{Checkpoint, Record, RunId, StoreError};
+use crate::event::Ending;
 
 /// Checkpoints that may wait for the disk before the simulation does.
 const QUEUE: usize = 4;
@@ -43,7 +44,7 @@ pub struct Writer {
 enum Message {
     Write(Vec<Record>, Vec<RecordedCohort>, Checkpoint),
     Flush(SyncSender<()>),
-    Finish(Outcome),
+    Finish(Ending),
 }
 
 /// How far a run has been written, what the next record and checkpoint are held against.
@@ -171,14 +172,14 @@ impl Writer {
 
     /// Ends the run, waits until everything is on the disk and lets the run go.
     ///
-    /// Records after the last checkpoint are an error in a run that is done; with a run that
-    /// failed they are dropped.
-    pub fn finish(mut self, outcome: Outcome) -> Result<(), StoreError> {
+    /// Records after the last checkpoint are an error in a run that is done; with any other they
+    /// are dropped.
+    pub fn finish(mut self, ending: &Ending) -> Result<(), StoreError> {
         self.healthy()?;
-        if outcome == Outcome::Done && !self.buffer.is_empty() {
+        if *ending == Ending::Done && !self.buffer.is_empty() {
             return Err(self.refused("a run that ends with records after its checkpoint".into()));
         }
-        self.send(Message::Finish(outcome))?;
+        self.send(Message::Finish(ending.clone()))?;
         let stopped = self.join();
         self.healthy()?;
         if stopped { Ok(()) } else { Err(self.failure()) }
@@ -297,7 +298,7 @@ fn write(
         write_kept(&writing, id, block)?;
         rows.kept.insert((block.repetition, block.first));
     }
-    let failed = checkpoint.failed.iter().flat_map(|failed| [failed.repetition, failed.round]);
+    let failed = checkpoint.failed.iter().flat_map(|&(repetition, round)| [repetition, round.0]);
     let failed = blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes);
     let server = checkpoint.server.iter().copied();
     let server = blob::encode(server, checkpoint.server.len(), f64::to_le_bytes);
@@ -328,10 +329,14 @@ fn write_records(
     let rounds = blob::encode(rounds, batch.len(), u64::to_le_bytes);
     let values = batch.iter().flat_map(|record| record.values.iter().copied());
     let values = blob::encode(values, batch.len() * width, f64::to_le_bytes);
+    let times: Option<Vec<f64>> = batch.iter().map(|record| record.seconds).collect();
+    let times = times.map(|times| blob::encode(times, batch.len(), f64::to_le_bytes));
     let last = batch.last().map_or(0, |record| record.round);
-    let sql = "INSERT INTO records (run, last_round, width, checksum, rounds, measurements)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let checksum = record_checksum(id, last, width, &rounds, &values).finish();
+    let sql =
+        "INSERT INTO records (run, last_round, width, checksum, rounds, measurements, seconds)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let blobs = [&rounds[..], &values, times.as_deref().unwrap_or_default()];
+    let checksum = record_checksum(id, last, width, blobs).finish();
     writing.prepare_cached(sql)?.execute((
         id.0,
         last.cast_signed(),
@@ -339,6 +344,7 @@ fn write_records(
         checksum,
         rounds,
         values,
+        times,
     ))?;
     Ok(())
 }
@@ -377,12 +383,13 @@ fn write_kept(writing: &Transaction<'_>, id: RunId, block: &KeptBlock) -> rusqli
     Ok(())
 }
 
-fn end(connection: &Connection, id: RunId, outcome: Outcome) -> rusqlite::Result<()> {
+fn end(connection: &Connection, id: RunId, ending: Ending) -> rusqlite::Result<()> {
     // The last commit also brings the earlier ones to the disk: what is done survives a power cut.
     connection.pragma_update(None, "synchronous", "full")?;
-    let (ended, failure) = match outcome {
-        Outcome::Done => ("done", None),
-        Outcome::Failed(failure) => ("failed", Some(failure)),
+    let (ended, failure) = match ending {
+        Ending::Done => (Some("done"), None),
+        Ending::Failed(failure) => (Some("failed"), Some(failure)),
+        Ending::Interrupted => (None, None),
     };
     let sql = "UPDATE run SET ended = ?2, failure = ?3 WHERE id = ?1";
     connection.execute(sql, (id.0, ended, failure)).map(|_| ())

@@ -8,9 +8,7 @@ use fedback_core::protocol::{
 };
 use fedback_core::response::{Sensitivity, best_response, location};
 use fedback_core::stream::{Draws, Purpose, Seed, Stream};
-use fedback_lab::experiment::Experiment;
 use fedback_lab::plan::Plan;
-use fedback_lab::spec::Document;
 
 /// Whether the federation of a seed is a table.
 pub fn is_table(seed: u64) -> bool {
@@ -29,30 +27,7 @@ pub fn plan(seed: u64) -> Plan {
         _ if is_table(seed) => (0..dim).map(|_| draw.between(-1.0, 1.0)).collect(),
         _ => vec![100.0; dim],
     };
-    let mut plan = template();
-    (plan.weights, plan.dim) = (federation.weights().clone(), dim);
-    (plan.federation, plan.protocol, plan.start) = (federation, protocol, start);
-    plan
-}
-
-/// Any plan: its problem is replaced.
-fn template() -> Plan {
-    let text = r#"
-        rounds = 500
-        [problem]
-        clients = 1
-        base = { kind = "gaussian", mean = [1.0] }
-        response = { kind = "none" }
-        loss = { kind = "mean" }
-        [algorithm]
-        kind = "p-fedavg"
-        scheme = "full"
-        step_size = { constant = 0.1 }
-        [measure]
-        distance = false
-    "#;
-    let document = Document::parse(text, "template").unwrap();
-    Experiment::new(&document).unwrap().plans.remove(0)
+    Plan::by_hand(federation, protocol, start, 500).unwrap()
 }
 
 struct Draw(Draws);

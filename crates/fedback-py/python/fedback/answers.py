@@ -139,19 +139,27 @@ class Plan(_Pictured):
         self.spec = spec
 
     def plot(self, *, ax=None):
-        """Draws the total cost over local steps, a line for every scheme and cohort."""
+        """Draws the total cost over local steps: the cheapest for each number of them as a solid
+        line, and dashed, since not searched as closely, one for every scheme and cohort."""
         import matplotlib.pyplot as plt
 
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         lines: dict[tuple[str, int], list[tuple[int, float]]] = {}
+        cheapest: dict[int, float] = {}
         for one in self["alternatives"]:
-            key = (one["scheme"], one["cohort"])
-            lines.setdefault(key, []).append((one["local_steps"], one["total_time"]))
-        for k, ((scheme, cohort), points) in enumerate(sorted(lines.items())):
+            place, cost = one["local_steps"], one["total_time"]
+            lines.setdefault((one["scheme"], one["cohort"]), []).append((place, cost))
+            cheapest[place] = min(cost, cheapest.get(place, cost))
+        if cheapest and not self["search_cut"]:
+            points = sorted(cheapest.items())
+            ax.plot(*zip(*points), ".-", color=COLOURS[0], label="cheapest for each E")
+        # A lone point is no line.
+        lines = {key: points for key, points in lines.items() if len(points) > 1}
+        for k, ((scheme, cohort), points) in enumerate(sorted(lines.items()), start=1):
             points.sort()
             ax.plot(
-                *zip(*points), [".-", ".--", ".:"][k // len(COLOURS) % 3],
+                *zip(*points), ["--", "-.", ":"][k // len(COLOURS) % 3], linewidth=1.0,
                 color=COLOURS[k % len(COLOURS)], label=f"{scheme}, K = {cohort}",
             )  # fmt: skip
         if self["local_steps"] is not None:

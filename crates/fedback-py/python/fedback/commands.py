@@ -64,10 +64,15 @@ def run(
     True
     """
     spec = resolve(spec, set)
-    outcomes = _native.run(
-        spec.document(store), store=store, tags=words(tags), note=note, threads=threads,
-        progress=listener(progress), draw=spec.draw, loss=spec.loss,
-    )  # fmt: skip
+    try:
+        outcomes = _native.run(
+            spec.document(store), store=store, tags=words(tags), note=note, threads=threads,
+            progress=listener(progress), draw=spec.draw, loss=spec.loss,
+        )  # fmt: skip
+    except _native.InputError:
+        if store is not None:
+            spec.forget()
+        raise
     return _finished(_answers(spec, [Run(outcome) for outcome in outcomes]), on_failure)
 
 
@@ -283,13 +288,19 @@ def federate(
 
 
 def reproduce(
-    figures: Sequence[str] = (), *, out: str | os.PathLike = "fedback-report", quick: bool = False
+    figures: Sequence[str] = (),
+    *,
+    out: str | os.PathLike = "fedback-report",
+    quick: bool = False,
+    seed: int | None = None,
 ) -> dict[str, Any]:
     """Reproduces the paper's experiments, or some of its figures, into a page in the folder
-    ``out``, and returns the verdict on every claim. What cannot be reproduced for want of data is
-    warned of."""
-    page, verdicts, missing = _native.reproduce(list(figures), os.fspath(out), quick)
-    for why in missing:
+    ``out``, and returns the verdict on every claim. Another ``seed`` draws other populations and
+    cohorts. What cannot be reproduced for want of data is warned of."""
+    page, verdicts, left_out = _native.reproduce(
+        list(figures), out=os.fspath(out), quick=quick, seed=seed
+    )
+    for why in left_out:
         warnings.warn(why, stacklevel=2)
     return {"page": os.fspath(page), **json.loads(verdicts)}
 
@@ -299,9 +310,9 @@ def data(table: str = "credit", *, file: str | os.PathLike | None = None) -> Pat
     it from ``file``, and keeps it in the user's cache."""
     if table != "credit":
         raise _native.InputError(f"data: found {table!r}; allowed: 'credit'")
-    path, verified = _native.credit(None if file is None else os.fspath(file))
-    if not verified:
-        warnings.warn("the bytes are not those that results were verified with", stacklevel=2)
+    path, doubt = _native.credit(None if file is None else os.fspath(file))
+    if doubt is not None:
+        warnings.warn(doubt, stacklevel=2)
     return Path(path)
 
 

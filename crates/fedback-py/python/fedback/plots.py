@@ -28,6 +28,9 @@ LOGARITHMIC = ("distance_sq", "consensus", "movement")
 
 COSTS = ("steps", "communications", "uploads", "sample_gradients", "rows_drawn", "deployments")
 
+#: What curves are drawn over; everything else is a parameter.
+OVER = ("step", "round", "time", *COSTS)
+
 #: Width and height in inches: a screen, one column of a page, two.
 SIZES = {"screen": (7.6, 4.6), "single": (3.35, 2.5), "double": (7.0, 3.6)}
 
@@ -37,6 +40,8 @@ def plot(
     y: str | None,
     *,
     x: str = "step",
+    panels: str | None = None,
+    map: str | None = None,
     size: str = "screen",
     ax: Any = None,
     colours: Sequence[str] | None = None,
@@ -50,25 +55,81 @@ def plot(
             raise ValueError("nothing was measured that could be drawn")
     if size not in SIZES:
         raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
-    key = None if x in ("step", "round", *COSTS) else _parameter(curves, x)
+    if map is not None and (panels is not None or x in OVER):
+        raise ValueError("map: needs another swept parameter as x, and no panels")
     with plt.rc_context({} if size == "screen" else {"font.size": 8.5}):
+        if panels is not None:
+            return _panels(curves, y, x, _parameter(curves, panels, "panels"), size)
         if ax is None:
             _, ax = plt.subplots(figsize=SIZES[size], layout="constrained")
-        width = 26 if size == "single" else 80
-        if key is None:
-            _curves(ax, curves, x, y, colours or _colours(len(curves)))
-            ax.set_xlabel({"step": "local steps"}.get(x, x.replace("_", " ")))
-            ax.set_ylabel(fill(NAMES.get(y, y), width))
-        else:
-            _finals(ax, curves, key, y)
-            ax.set_xlabel(key)
-            ax.set_ylabel(fill(f"final {NAMES.get(y, y)}", width))
-        if y in LOGARITHMIC and any((curve.mean(y) > 0).any() for curve in curves):
-            ax.set_yscale("log")
-        many = len(ax.get_legend_handles_labels()[0]) > len(COLOURS) + 1
-        beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-        ax.legend(frameon=False, **(beside if many else {}))
-        ax.grid(alpha=0.25)
+        if map is not None:
+            return _map(ax, curves, _parameter(curves, x), _parameter(curves, map, "map"), y)
+        return _panel(ax, curves, y, x, size, colours)
+
+
+def _panel(ax, curves: Sequence[Curve], y: str, x: str, size: str, colours=None, hidden=()):
+    """One drawing with its axes and its legend, which does not name ``hidden`` parameters."""
+    key = None if x in OVER else _parameter(curves, x)
+    width = 26 if size == "single" else 80
+    if key is None:
+        _curves(ax, curves, x, y, colours or _colours(len(curves)), hidden)
+        named = {"step": "local steps", "time": "seconds of work"}
+        ax.set_xlabel(named.get(x, x.replace("_", " ")))
+        ax.set_ylabel(fill(NAMES.get(y, y), width))
+    else:
+        _finals(ax, curves, key, y, hidden)
+        ax.set_xlabel(key)
+        ax.set_ylabel(fill(f"final {NAMES.get(y, y)}", width))
+    if y in LOGARITHMIC and any((curve.mean(y) > 0).any() for curve in curves):
+        ax.set_yscale("log")
+    many = len(ax.get_legend_handles_labels()[0]) > len(COLOURS) + 1
+    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    ax.legend(frameon=False, **(beside if many else {}))
+    ax.grid(alpha=0.25)
+    return ax
+
+
+def _panels(curves: Sequence[Curve], y: str, x: str, key: str, size: str) -> np.ndarray:
+    """A panel for each value of a parameter, with the same axes and one legend."""
+    import matplotlib.pyplot as plt
+
+    values = list(dict.fromkeys(curve.set[key] for curve in curves))
+    width, height = SIZES[size]
+    rows = -(-len(values) // 3)
+    figure, axes = plt.subplots(
+        rows, min(3, len(values)), figsize=(width, height * (0.4 + 0.6 * rows)), sharex=True,
+        sharey=True, squeeze=False, layout="constrained",
+    )  # fmt: skip
+    for place, (ax, value) in enumerate(zip(axes.flat, values)):
+        members = [curve for curve in curves if curve.set[key] == value]
+        _panel(ax, members, y, x, size, hidden=(key,))
+        ax.set_title(f"{key.rsplit('.', 1)[-1]} {value}", fontsize="medium")
+        ax.label_outer()
+        if place > 0:
+            ax.get_legend().remove()
+    for ax in axes.flat[len(values) :]:
+        ax.remove()
+    return axes.flat[: len(values)]
+
+
+def _map(ax, curves: Sequence[Curve], x: str, y: str, measurement: str):
+    """A heat map of final values over two parameters."""
+    from matplotlib.colors import LogNorm
+
+    across, upwards = (sorted({curve.set[key] for curve in curves}) for key in (x, y))
+    values = np.full((len(upwards), len(across)), np.nan)
+    for curve in curves:
+        place = upwards.index(curve.set[y]), across.index(curve.set[x])
+        if not np.isnan(values[place]):
+            raise ValueError(f"map: several runs have {x} {curve.set[x]} and {y} {curve.set[y]}")
+        values[place] = curve.mean(measurement)[-1]
+    norm = LogNorm() if measurement in LOGARITHMIC and np.nanmin(values) > 0 else None
+    drawn = ax.pcolormesh(values, cmap="viridis", norm=norm)
+    ax.set_xticks(np.arange(len(across)) + 0.5, [str(value) for value in across])
+    ax.set_yticks(np.arange(len(upwards)) + 0.5, [str(value) for value in upwards])
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.figure.colorbar(drawn, label=f"final {NAMES.get(measurement, measurement)}")
     return ax
 
 
@@ -82,20 +143,22 @@ def _colours(count: int) -> list[str]:
     return [to_hex(colormaps["viridis"](k / (count - 1) * 0.9)) for k in range(count)]
 
 
-def _parameter(curves: Sequence[Curve], name: str) -> str:
+def _parameter(curves: Sequence[Curve], name: str, word: str = "x") -> str:
     """A key that a sweep set, whole or by its last part."""
     keys = list(dict.fromkeys(key for curve in curves for key in curve.set))
     found = [key for key in keys if key == name or key.rsplit(".", 1)[-1] == name]
     is_number = lambda key, curve: isinstance(curve.set.get(key), (int, float))
     if len(found) == 1 and all(is_number(found[0], curve) for curve in curves):
         return found[0]
-    allowed = ", ".join(["step", "round", *COSTS, *keys])
-    raise ValueError(f"x: found {name!r}; allowed: {allowed}")
+    allowed = ", ".join([*OVER, *keys] if word == "x" else keys)
+    raise ValueError(f"{word}: found {name!r}; allowed: {allowed}")
 
 
 def _over(curve: Curve, x: str) -> np.ndarray:
     if x in COSTS:
         return curve.costs[x]
+    if x == "time":
+        return curve.times
     return curve.rounds if x == "round" else curve.steps
 
 
@@ -105,18 +168,19 @@ def _band(curve: Curve, y: str) -> np.ndarray | None:
     return 2.0 * curve.standard_error(y) if several else None
 
 
-def _curves(ax, curves: Sequence[Curve], x: str, y: str, colours: Sequence[str]) -> None:
+def _curves(ax, curves, x: str, y: str, colours: Sequence[str], hidden=()) -> None:
     many = len(curves) > len(COLOURS)
     any_exact = False
     for curve, colour in zip(curves, colours):
         values, places = curve.mean(y), _over(curve, x)
         style = "-" if curve.is_simulated else "--"
-        ax.plot(places, values, style, color=colour, label=curve.label, linewidth=1.5)
+        ax.plot(places, values, style, color=colour, label=_label(curve, hidden), linewidth=1.5)
         error = _band(curve, y)
         if error is not None and not many:
             low = np.maximum(values - error, values * 1e-3) if y in LOGARITHMIC else values - error
             ax.fill_between(places, low, values + error, color=colour, alpha=0.2, linewidth=0)
-        exact = curve.exact if curve.is_simulated else None
+        # Mathematics takes no time of the run.
+        exact = curve.exact if curve.is_simulated and x != "time" else None
         if exact is not None and y in exact.columns:
             ax.plot(_over(exact, x), exact.mean(y), "--", color=colour, linewidth=1.0)
             any_exact = True
@@ -124,13 +188,19 @@ def _curves(ax, curves: Sequence[Curve], x: str, y: str, colours: Sequence[str])
         ax.plot([], [], "--", color="black", linewidth=1.0, label="exact")
 
 
-def _finals(ax, curves: Sequence[Curve], key: str, y: str) -> None:
+def _label(curve: Curve, hidden: Sequence[str]) -> str:
+    """What a curve is called where some of its parameters are said elsewhere."""
+    if not hidden:
+        return curve.label
+    others = [(key, value) for key, value in curve.set.items() if key not in hidden]
+    return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in others) or "simulated"
+
+
+def _finals(ax, curves: Sequence[Curve], key: str, y: str, hidden=()) -> None:
     """Final values over a parameter, one line for each setting of the others."""
     series: dict[str, list[Curve]] = {}
     for curve in curves:
-        others = {name: value for name, value in curve.set.items() if name != key}
-        label = ", ".join(f"{name.rsplit('.', 1)[-1]} {value}" for name, value in others.items())
-        series.setdefault(label or "simulated", []).append(curve)
+        series.setdefault(_label(curve, (key, *hidden)), []).append(curve)
     any_exact = False
     for (label, members), colour in zip(series.items(), _colours(len(series))):
         members.sort(key=lambda curve: curve.set[key])

@@ -26,6 +26,8 @@ class Curve:
         #: Rounds closed, and local steps made, at every record.
         self.rounds: np.ndarray = _whole(native.rounds)
         self.steps: np.ndarray = _whole(native.steps)
+        #: Seconds of work by every record; none of exact expectations.
+        self.times: np.ndarray = np.frombuffer(native.times, dtype="<f8")
         #: The names of what was measured.
         self.columns: list[str] = native.columns
         #: What a sweep set to get here.
@@ -138,8 +140,8 @@ class Curve:
     ):
         """Draws a measurement (the first argument, or ``y``) with matplotlib and returns the axes:
         the mean with a band of two standard errors, exact expectations dashed. ``x`` is step,
-        round or one of :attr:`costs`; ``size`` is screen, single or double, for one or two columns
-        of a page. ``.figure.savefig("run.pdf")`` writes the file."""
+        round, time or one of :attr:`costs`; ``size`` is screen, single or double, for one or two
+        columns of a page. ``.figure.savefig("run.pdf")`` writes the file."""
         colours = [colour or COLOURS[0]]
         return plot([self], y or measurement, x=x, size=size, ax=ax, colours=colours)
 
@@ -232,9 +234,13 @@ class Sweep(list):
         *,
         x: str = "step",
         y: str | None = None,
+        panels: str | None = None,
+        map: str | None = None,
         size: str = "screen",
         ax=None,
     ):
         """Draws a measurement of every run into the same axes, in the words of
-        :meth:`Curve.plot`; if ``x`` is a key that was swept, final values over it."""
-        return plot(self, y or measurement, x=x, size=size, ax=ax)
+        :meth:`Curve.plot`; if ``x`` is a key that was swept, final values over it. ``panels`` is a
+        key of which each value has axes of its own, and ``map`` one that is drawn upwards in a heat
+        map of final values."""
+        return plot(self, y or measurement, x=x, panels=panels, map=map, size=size, ax=ax)

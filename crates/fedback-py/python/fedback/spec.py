@@ -146,11 +146,15 @@ class Spec:
                 if not isinstance(here, dict):
                     raise _native.InputError(f"{key}: {parent} is a value, not a section")
             here[last] = plain(value)
+            if key.startswith("problem.response.sensitivity"):
+                # What is asked for rather than fitted has no resamples.
+                changed.table["problem"]["response"].pop("resamples", None)
         return changed
 
     def document(self, store: str | os.PathLike | None = None) -> _native.Document:
         """The spec for the compiled half. A table in memory becomes a file: beside the store that
         will refer to it, or for as long as this spec lives."""
+        self.__dict__.pop("_written", None)
         directory = self.directory
         if self.data is not None:
             if store is not None:
@@ -163,11 +167,20 @@ class Spec:
             path = Path(directory, _file_name(self.data))
             if not path.exists():
                 path.write_bytes(self.data)
+                self._written = path
         try:
             text = json.dumps(self.table, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise _native.InputError(f"{self.origin}: {error}") from None
         return _native.Document(text, self.origin, directory)
+
+    def forget(self) -> None:
+        """Takes back the file that the last :meth:`document` wrote, since nothing refers to it."""
+        path = self.__dict__.pop("_written", None)
+        if path is not None:
+            path.unlink(missing_ok=True)
+            if not any(path.parent.iterdir()):
+                path.parent.rmdir()
 
     def to_toml(self) -> str:
         """The text of a spec file, without functions."""

@@ -19,11 +19,12 @@ use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss};
 use nalgebra::{DMatrix, DVector};
+use serde::Serialize;
 
 use crate::stable::{distance, norm};
 
 /// A1 to A3. Where neither μ nor L is known there is no stable point to put a ball around.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Assumptions {
     /// R, where the assumptions hold on a ball around the stable point only.
     pub ball: Option<f64>,
@@ -32,6 +33,7 @@ pub struct Assumptions {
     /// L on that ball, or everywhere.
     pub smoothness: Option<f64>,
     /// μ of the loss of every single observation, everywhere; none where there is none.
+    #[serde(skip)]
     pub single: Option<f64>,
 }
 

@@ -8,6 +8,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::Protocol;
+use serde::Serialize;
 
 use super::elsewhere::local_outlook;
 use super::outlook::Case;
@@ -27,7 +28,7 @@ const MOST_WORK: f64 = 4e9;
 const EFFORT: f64 = 1e6;
 
 /// One client's part.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ClientPart {
     /// p_i.
     pub weight: f64,
@@ -42,7 +43,7 @@ pub struct ClientPart {
 }
 
 /// The certificate without one client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Without {
     /// The verdict.
     pub verdict: Verdict,

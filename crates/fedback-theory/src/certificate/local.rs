@@ -3,6 +3,7 @@
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Step};
 use nalgebra::DVector;
+use serde::Serialize;
 
 use super::outlook::Case;
 use crate::limit::Floor;
@@ -10,24 +11,30 @@ use crate::optimal::OptimalPoint;
 use crate::stable::{Stability, StablePoint};
 
 /// One stable point.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct LocalTruth {
-    /// The point, with the radius of H⁻¹J and the margin of H + J.
-    pub point: StablePoint,
+    /// θ^PS.
+    pub theta: Vec<f64>,
+    /// What small steps do near it.
+    pub stability: Stability,
     /// f(θ^PS; θ^PS).
     pub risk: f64,
     /// f(θ^PS; θ^PS) − f(θ^PO; θ^PO), where an optimal point is known.
-    pub price: Option<f64>,
-    /// The largest constant step size up to which mean errors shrink.
-    pub largest_in_mean: Option<f64>,
-    /// The same for squared errors.
-    pub largest: Option<f64>,
+    pub price_of_stability: Option<f64>,
+    /// The spectral radius of H⁻¹J; none where H is singular.
+    pub minimisation_radius: Option<f64>,
+    /// The smallest real part of an eigenvalue of H + J.
+    pub gradient_margin: Option<f64>,
+    /// The largest constant step size up to which squared errors shrink.
+    pub largest_step: Option<f64>,
+    /// The same for mean errors.
+    pub largest_step_in_mean: Option<f64>,
     /// Where rounds end beside the point, at the step size of the run's last step.
     pub bias: Option<Bias>,
 }
 
 /// Where rounds of one step size end, less the stable point.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Bias {
     /// The step size.
     pub step_size: f64,
@@ -50,9 +57,10 @@ impl LocalTruth {
         rounds: u64,
         known: Option<(Option<f64>, Option<f64>)>,
     ) -> Self {
-        let attracting = point.stability() == Stability::Attracting;
+        let stability = point.stability();
+        let attracting = stability == Stability::Attracting;
         let mut map = attracting.then(|| case.scan(protocol, &point.theta).ok()).flatten();
-        let (largest_in_mean, largest) = known.unwrap_or_else(|| match &mut map {
+        let (largest_step_in_mean, largest_step) = known.unwrap_or_else(|| match &mut map {
             Some(map) => (map.largest_step(), map.largest_step_in_mean_square()),
             None => (None, None),
         });
@@ -64,11 +72,14 @@ impl LocalTruth {
         let price = |price: f64| if price.abs() > 1e-13 * risk.abs() { price } else { 0.0 };
         LocalTruth {
             risk,
-            price: optimal.map(|optimal| price(risk - optimal.risk)),
-            largest_in_mean,
-            largest,
+            price_of_stability: optimal.map(|optimal| price(risk - optimal.risk)),
+            minimisation_radius: point.minimisation_radius,
+            gradient_margin: point.gradient_margin,
+            largest_step,
+            largest_step_in_mean,
             bias: floor.map(|floor| bias(case.federation, point, &floor, step_size)),
-            point: point.clone(),
+            theta: point.theta.clone(),
+            stability,
         }
     }
 }

@@ -23,9 +23,9 @@ pub struct SmallSteps {
     /// The stable point that small steps lead to, by its place in the list.
     pub point: Option<usize>,
     /// The largest constant step size up to which mean errors shrink there.
-    pub largest_in_mean: Option<f64>,
+    pub largest_step_in_mean: Option<f64>,
     /// The same for squared errors.
-    pub largest: Option<f64>,
+    pub largest_step: Option<f64>,
     /// A constant step size at which the protocol settles.
     pub constant: Option<f64>,
     /// β and γ of a decaying step size at which it does.
@@ -37,8 +37,8 @@ impl SmallSteps {
         SmallSteps {
             answer,
             point: None,
-            largest_in_mean: None,
-            largest: None,
+            largest_step_in_mean: None,
+            largest_step: None,
             constant: None,
             decaying: None,
         }
@@ -81,8 +81,8 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     let point = &case.stable.points[index];
     let margin = point.gradient_margin.unwrap_or(f64::NAN);
     if let Ok(mut map) = case.scan(protocol, &point.theta) {
-        found.largest_in_mean = map.largest_step();
-        found.largest = map.largest_step_in_mean_square();
+        found.largest_step_in_mean = map.largest_step();
+        found.largest_step = map.largest_step_in_mean_square();
     }
     let works =
         |step_size: StepSize| case.outlook(&Protocol { step_size, ..*protocol }).settles_near();
@@ -90,7 +90,7 @@ pub(super) fn small_steps(case: &Case<'_>, protocol: &Protocol) -> SmallSteps {
     let share = if case.federation.is_affine() { 0.5 } else { 0.2 };
     let steps = (case.federation.clients() * protocol.local_steps) as f64;
     let followed = if steps > case.effort { FEW } else { HALVINGS };
-    let sizes = halved(share * found.largest.unwrap_or(0.0)).take(HALVINGS);
+    let sizes = halved(share * found.largest_step.unwrap_or(0.0)).take(HALVINGS);
     for (tried, size) in sizes.enumerate() {
         if found.constant.is_none() && works(StepSize::Constant(size)) {
             found.constant = Some(size);

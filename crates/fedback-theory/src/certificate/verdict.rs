@@ -1,6 +1,7 @@
 //! The verdict: what repeated minimisation and the protocol do, in one word.
 
 use fedback_core::protocol::Protocol;
+use serde::{Serialize, Serializer};
 
 use super::outlook::{Case, Outlook};
 use super::small_steps::{SmallSteps, small_steps};
@@ -31,6 +32,17 @@ impl Verdict {
         Verdict::Unknown,
     ];
 
+    /// As the JSON contract calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Settles => "settles",
+            Verdict::SettlesWithSmallSteps => "settles-with-small-steps",
+            Verdict::MinimisationOnly => "minimisation-only",
+            Verdict::DoesNotSettle => "does-not-settle",
+            Verdict::Unknown => "unknown",
+        }
+    }
+
     /// Drawn from whether repeated minimisation, the protocol's own steps and small steps settle;
     /// `nowhere` where no stable point is known.
     pub fn of(
@@ -48,6 +60,12 @@ impl Verdict {
             (Some(false), Some(false), Some(false)) => Verdict::DoesNotSettle,
             _ => Verdict::Unknown,
         }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -1,11 +1,11 @@
 //! `fedback bounds SPEC`.
 
-use fedback::lab::bounds::{Guarantees, Overrides, entries};
 use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::words::{self, NOTHING, short};
-use fedback::theory::bounds::{Bound, Value as Number};
+use fedback::paper::bounds::{Guarantees, Overrides, entries, undefined};
+use fedback::theory::bounds::{Bound, Cost, Value as Number};
 
 use super::label;
 use crate::args::BoundsArgs;
@@ -23,7 +23,7 @@ pub fn run(args: BoundsArgs) -> Result<(), Error> {
         let texts: Vec<String> = all.iter().map(|(plan, found)| text(plan, found)).collect();
         return output::print(&texts.join("\n"));
     }
-    let points = all.iter().map(|(plan, found)| (&plan.set, found.to_json())).collect();
+    let points = all.iter().map(|(plan, found)| (&plan.set, found.to_json()));
     output::print_json(&points_to_json(points, experiment.swept))
 }
 
@@ -37,7 +37,7 @@ fn overrides(args: &BoundsArgs) -> Result<Overrides, Error> {
         accuracy: args.accuracy,
         communication_cost: args.communication_cost,
     };
-    overrides.check().map_err(super::wrong_option)?;
+    overrides.check().map_err(Error::Question)?;
     Ok(overrides)
 }
 
@@ -112,7 +112,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             format!("the spec's own step size is covered: upsilon {upsilon}")
         }
         Err(why) => {
-            format!("the spec's own step size is not covered: {}", words::undefined(*why))
+            format!("the spec's own step size is not covered: {}", undefined(*why))
         }
     });
     let alternative = &found.bounds.alternative;
@@ -127,7 +127,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
             short(*corrected)
         ),
         (Err(why), _) | (_, Err(why)) => {
-            format!("no alternative theorem: {}", words::undefined(*why))
+            format!("no alternative theorem: {}", undefined(*why))
         }
     });
     page.paragraph(&match &found.asymptotic {
@@ -143,7 +143,7 @@ fn text(plan: &Plan, found: &Guarantees) -> String {
 fn costs(found: &Guarantees, printed: &Bound, corrected: &Bound) -> Vec<Vec<String>> {
     let Some(accuracy) = found.accuracy else { return Vec::new() };
     let (printed, corrected) = (found.cost(printed), found.cost(corrected));
-    let row = |key: &str, of: fn(&fedback::lab::bounds::Cost) -> f64, note: String| {
+    let row = |key: &str, of: fn(&Cost) -> f64, note: String| {
         let show = |cost: &Option<_>| cost.as_ref().map_or(NOTHING.into(), |cost| short(of(cost)));
         vec![key.into(), show(&printed), show(&corrected), note]
     };

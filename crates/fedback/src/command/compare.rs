@@ -7,6 +7,7 @@ use fedback::lab::measure::Measurement;
 use fedback::lab::outcome::{Outcome, points_to_csv};
 use fedback::lab::plot::{self, Named, Question};
 use fedback::lab::recorded::RecordedRun;
+use fedback::lab::store::standing;
 use fedback::lab::words::{seconds, short};
 use serde_json::{Value, json};
 
@@ -35,8 +36,8 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     let named = runs.iter().map(|one| Named { label: one.label.clone(), outcome: &one.outcome });
     let named: Vec<Named<'_>> = named.collect();
     let question = Question { x: args.x, y: args.y, panels: args.panels, map: args.map };
-    let picture = plot::picture(&named, &question).map_err(super::wrong_option)?;
-    let measurement = plot::main_measurement(&named, &question).map_err(super::wrong_option)?;
+    let picture = plot::picture(&named, &question).map_err(Error::Question)?;
+    let measurement = plot::main_measurement(&named, &question).map_err(Error::Question)?;
     let size = match args.size {
         FigureSize::Screen => Size::Screen,
         FigureSize::Single => Size::Single,
@@ -60,7 +61,7 @@ fn to_json(runs: &[Compared]) -> Value {
         object.insert("id".into(), json!(one.run.stored.id.0));
         object.insert("label".into(), json!(one.label));
         object.insert("tags".into(), json!(one.run.stored.tags));
-        if let Value::Object(rest) = one.outcome.to_json() {
+        if let Value::Object(rest) = json!(one.outcome) {
             object.extend(rest);
         }
         Value::Object(object)
@@ -69,20 +70,19 @@ fn to_json(runs: &[Compared]) -> Value {
 }
 
 fn text(runs: &[Compared], main: Measurement) -> String {
-    let last = |outcome: &Outcome| outcome.curve.column(main).last().map(|(_, s)| *s);
     let header: Vec<String> =
         ["run", "name", "state", "step", main.name(), "± sd", "exact", "seconds"]
             .map(String::from)
             .to_vec();
     let row = |one: &Compared| {
         let (outcome, stored) = (&one.outcome, &one.run.stored);
-        let value = last(outcome);
-        let known = outcome.exact.as_deref().and_then(last);
+        let value = outcome.curve.last(main);
+        let known = outcome.exact().and_then(|exact| exact.curve.last(main));
         let number = |value: Option<f64>| short(value.unwrap_or(f64::NAN));
         vec![
             stored.id.to_string(),
             one.label.clone(),
-            stored.state.as_str().into(),
+            standing(stored.ending.as_ref()).into(),
             outcome.curve.points.last().map_or(0, |point| point.step).to_string(),
             number(value.map(|s| s.mean)),
             number(value.and_then(|s| s.sd)),

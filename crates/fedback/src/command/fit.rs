@@ -3,7 +3,7 @@
 use fedback::core::stream::Seed;
 use fedback::fit::model::{Direction, Shape};
 use fedback::lab::error::Error;
-use fedback::lab::fit::{Columns, Fitted, Folder, Input, Question};
+use fedback::lab::fit::{Columns, Fitted, Folder, Question, fit};
 use fedback::lab::words::short;
 
 use super::Context;
@@ -13,11 +13,6 @@ use crate::page::Page;
 use crate::table::table;
 
 pub fn run(context: &Context, args: FitArgs) -> Result<(), Error> {
-    if !(0.5..1.0).contains(&args.confidence) {
-        let why = format!("found {}; allowed: 0.5 or more, and below 1", args.confidence);
-        return Err(Error::input("--confidence", why));
-    }
-    let folder = Folder::new(&args.output, args.force)?;
     let columns = Columns {
         client: args.client,
         deployment: args.deployment,
@@ -41,9 +36,8 @@ pub fn run(context: &Context, args: FitArgs) -> Result<(), Error> {
         confidence: args.confidence,
         seed: Seed(args.seed),
     };
-    let input = Input::read(&args.data, &args.deployments, &columns)?;
-    let fitted = Fitted::new(input, &question)?;
-    folder.write(&fitted)?;
+    let (files, output) = ((&*args.data, &*args.deployments), (&*args.output, args.force));
+    let (fitted, folder) = fit(files, &columns, &question, output)?;
     fitted.all_warnings().iter().for_each(|warning| context.warn(warning));
     if args.json {
         return output::print_json(&fitted.to_json(&folder));

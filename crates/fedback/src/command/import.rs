@@ -2,6 +2,7 @@
 
 use fedback::lab::bundle;
 use fedback::lab::error::Error;
+use fedback::lab::store::Store;
 use serde_json::json;
 
 use super::Context;
@@ -15,7 +16,7 @@ pub fn run(context: &Context, args: ImportArgs) -> Result<(), Error> {
         return Err(Error::input(args.file.display(), why));
     }
     let none = || Error::input("--store none", "records nothing; name a store to import into");
-    let store = context.writable_store()?.ok_or_else(none)?;
+    let store = Store::open(context.store().ok_or_else(none)?)?;
     let ids = bundle::read(&args.file, &store)?;
     if args.json {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();

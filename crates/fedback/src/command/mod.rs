@@ -33,7 +33,7 @@ use fedback::lab::chart::label_of;
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::{Outline, Plan};
-use fedback::lab::spec::{Document, KeyError};
+use fedback::lab::spec::Document;
 use fedback::lab::store::{RunId, Store};
 use fedback::lab::threads;
 use fedback::lab::warning::notes;
@@ -106,22 +106,19 @@ impl Context {
         done
     }
 
-    /// The store to write to; none with `--store none`.
-    fn writable_store(&self) -> Result<Option<Store>, Error> {
-        match self.store == Path::new("none") {
-            true => Ok(None),
-            false => Ok(Some(Store::open(&self.store)?)),
-        }
+    /// Where to record; nowhere with `--store none`.
+    fn store(&self) -> Option<&Path> {
+        Some(self.store.as_path()).filter(|store| *store != Path::new("none"))
     }
 
     /// The store to read from, which must be there.
     fn existing_store(&self) -> Result<Store, Error> {
         let place = format!("--store {}", self.store.display());
-        if self.store == Path::new("none") {
+        let Some(store) = self.store() else {
             return Err(Error::input(place, "records nothing; name a store to read from"));
-        }
+        };
         let missing = || Error::input(place, "no store is there; `fedback run SPEC` makes one");
-        Store::open_existing(&self.store)?.ok_or_else(missing)
+        Store::open_existing(store)?.ok_or_else(missing)
     }
 
     /// The command that goes on with interrupted runs.
@@ -135,16 +132,16 @@ impl Context {
     }
 }
 
-/// Reads and plans the spec of a command line.
-fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
+/// Reads the spec of a command line.
+fn document(args: &SpecArgs) -> Result<Document, Error> {
     let mut document = Document::read(&args.spec)?;
     args.set.iter().try_for_each(|assignment| document.set(assignment))?;
-    Experiment::new(&document)
+    Ok(document)
 }
 
-/// A field of a question by the name of its option.
-fn wrong_option(error: KeyError) -> Error {
-    Error::input(format!("--{}", error.key.replace('_', "-")), error.message)
+/// Reads and plans the spec of a command line.
+fn experiment(args: &SpecArgs) -> Result<Experiment, Error> {
+    Experiment::new(&document(args)?)
 }
 
 /// A complaint about a key with the spec that holds it.
@@ -156,6 +153,6 @@ fn in_spec(args: &SpecArgs) -> impl Fn(Error) -> Error {
 }
 
 /// How a point of a sweep is called in tables and legends.
-fn label(plan: &Outline) -> String {
+pub fn label(plan: &Outline) -> String {
     label_of(&plan.spec.name, &plan.set)
 }

@@ -3,17 +3,14 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use fedback::lab::advice::{
-    Advice, Question, Rival, latency, planned_spec, refuse_first_arrivals, scheme_label,
-};
-use fedback::lab::bounds::Cost;
+use fedback::lab::advice::{Advice, Question, Rival, latency, planned_spec, scheme_label};
 use fedback::lab::error::Error;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::plan::Plan;
 use fedback::lab::spec::{Document, SchemeName};
 use fedback::lab::words::{short, steps};
+use fedback::theory::bounds::Cost;
 use fedback::theory::planner::{Prices, Proposal};
-use fedback::theory::round::supported;
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};
@@ -24,29 +21,21 @@ use crate::screen;
 
 pub fn run(context: &Context, args: PlanArgs) -> Result<(), Error> {
     let question = question(&args)?;
-    let mut document = Document::read(&args.spec.spec)?;
-    args.spec.set.iter().try_for_each(|assignment| document.set(assignment))?;
-    let experiment = Experiment::new(&document)?;
-    let [plan] = experiment.plans.as_slice() else {
-        let why = "has a sweep of several points; plan one of them: leave [sweep] out, and set its \
-                   keys with --set";
-        return Err(Error::input(&document.origin, why));
-    };
-    supported(&plan.protocol).map_err(Error::from).map_err(super::in_spec(&args.spec))?;
-    refuse_first_arrivals(plan).map_err(super::in_spec(&args.spec))?;
-    question.check(plan).map_err(super::wrong_option)?;
+    let document = super::document(&args.spec)?;
+    let plan = &Experiment::only(&document)?;
+    question.check(plan).map_err(super::in_spec(&args.spec))?;
     if let Some(taken) = args.output.as_deref().filter(|path| path.exists() && !args.force) {
         let why = "exists already; choose another name, or replace it with --force";
         return Err(Error::input(taken.display(), why));
     }
-    context.introduce(&experiment.plans);
+    context.introduce(std::slice::from_ref(plan));
     let bar = Share::new(&format!("{} · planning", label(plan)), context.quiet);
-    let mut progress = Progress::new(&format!("{} · checking", label(plan)), context.quiet);
+    let mut progress = Progress::doing(" · checking", context.quiet);
     let mut hear = |share: f64| bar.set(share);
     let advice = Advice::of(plan, question, &mut hear, &mut progress, &context.stop)?;
     let written = write(&args, &document, plan, &advice)?;
     match args.spec.json {
-        true => output::print_json(&advice.to_json(plan.federation.clients()))?,
+        true => output::print_json(&advice.to_json(plan.federation().clients()))?,
         false => output::print(&text(plan, &advice, &written))?,
     }
     match &advice.best {
@@ -92,7 +81,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
         prices: Prices {
             communication: args.communication_cost,
             straggler: args.straggler,
-            latency: latency(&args.latency).map_err(super::wrong_option)?,
+            latency: latency(&args.latency).map_err(Error::Question)?,
         },
         budget: count("--budget", args.budget)?,
         local_steps: Some(list?).filter(|list| !list.is_empty()),
@@ -104,7 +93,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
                 SchemeChoice::WithoutReplacement => SchemeName::WithoutReplacement,
             })
             .collect(),
-        algorithms: Rival::parse(&args.algorithms).map_err(super::wrong_option)?,
+        algorithms: Rival::parse(&args.algorithms).map_err(Error::Question)?,
         most_clients: args
             .max_cohort
             .map(|most| count("--max-cohort", most))
@@ -161,7 +150,7 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
                 short(verified.standard_error),
                 verified.repetitions,
                 short(verified.worst_after),
-                verified.steps
+                verified.simulated_steps
             ),
         );
     } else if advice.best.is_ok() {

@@ -2,12 +2,11 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
-use fedback::lab::exact;
 use fedback::lab::experiment::{Replayed, reopen, replay};
 use fedback::lab::store::RunId;
-use serde_json::Value;
+use serde_json::json;
 
-use super::{Context, label_of, summary};
+use super::{Context, summary};
 use crate::args::ReplayArgs;
 use crate::output;
 use crate::progress::Progress;
@@ -17,21 +16,18 @@ pub fn run(context: &Context, args: ReplayArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
     let reopened = reopen(&store, id)?;
     let (plan, stored) = (reopened.whole()?, &reopened.stored);
-    let mut progress = Progress::new(&label_of(&plan.spec.name, &plan.set), context.quiet);
+    let mut progress = Progress::new(context.quiet);
     let Replayed { outcome, same } =
         context.saving(|| replay(plan, stored, &mut progress, &context.stop))?;
     if outcome.ending == Ending::Interrupted {
         return Err(Error::Interrupted("interrupted; a replay records nothing".into()));
     }
-    let outcome = outcome.with_exact(exact::exact(plan).ok());
     let word = if same { "the same" } else { "NOT the same" };
     match args.json {
         true => {
-            let mut json = outcome.to_json();
-            if let Value::Object(object) = &mut json {
-                object.insert("replayed".into(), id.0.into());
-                object.insert("same".into(), same.into());
-            }
+            let mut json = json!(outcome);
+            json["replayed"] = id.0.into();
+            json["same"] = same.into();
             output::print_json(&json)?;
         }
         false => {

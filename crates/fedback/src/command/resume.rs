@@ -2,13 +2,12 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
-use fedback::lab::experiment::Reopened;
+use fedback::lab::experiment::{self, Reopened};
 use fedback::lab::outcome::{self, Outcome};
 use fedback::lab::recorded::RecordedRun;
-use fedback::lab::runner::Resume;
 use fedback::lab::store::{RunId, Store};
 
-use super::{Context, label, run, summary};
+use super::{Context, run, summary};
 use crate::args::{ResumeArgs, runs};
 use crate::output;
 use crate::progress::Progress;
@@ -19,8 +18,8 @@ pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     // All are found fit to go on before the first one does.
     let found: Vec<Found> = ids.iter().map(|&id| find(&store, id)).collect::<Result<_, _>>()?;
     let mut outcomes = Vec::new();
-    for (&id, found) in ids.iter().zip(&found) {
-        let outcome = go_on(context, &store, id, found)?;
+    for found in &found {
+        let outcome = go_on(context, &store, found)?;
         if outcome.ending == Ending::Interrupted {
             let left = &ids[outcomes.len()..];
             let command = context.resume_command(left);
@@ -51,16 +50,16 @@ fn find(store: &Store, id: RunId) -> Result<Found, Error> {
 }
 
 /// A run that has ended is shown as it ended; any other goes on from its last checkpoint.
-fn go_on(context: &Context, store: &Store, id: RunId, found: &Found) -> Result<Outcome, Error> {
-    let (round, outcome) = match found {
-        Found::Ended(run) => (run.round(), run.outcome()),
-        Found::Open(run) => {
-            let resume: Option<Resume> = run.resume();
-            let plan = run.whole()?;
-            let mut progress = Progress::new(&label(plan), context.quiet);
-            let record = Some((store, id));
-            (run.round(), run::run_one(context, plan, record, resume, &mut progress)?)
+fn go_on(context: &Context, store: &Store, found: &Found) -> Result<Outcome, Error> {
+    match found {
+        Found::Ended(run) => {
+            Ok(Outcome { resumed_from: Some(run.stored.round()), ..run.outcome() })
         }
-    };
-    Ok(Outcome { resumed_from: Some(round), ..outcome })
+        Found::Open(run) => {
+            let plan = run.whole()?;
+            let mut progress = Progress::new(context.quiet);
+            let stop = &context.stop;
+            context.saving(|| experiment::resume(plan, store, &run.stored, &mut progress, stop))
+        }
+    }
 }

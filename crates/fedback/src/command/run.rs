@@ -2,137 +2,59 @@
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
-use fedback::lab::exact;
-use fedback::lab::experiment::{self, Experiment};
+use fedback::lab::experiment::{Finished, Keep, Ready};
 use fedback::lab::outcome::{self, Outcome};
-use fedback::lab::plan::Plan;
-use fedback::lab::runner::Resume;
-use fedback::lab::store::{RunId, Store};
-use fedback::lab::warning::warnings;
+use fedback::lab::runner::Runnable;
 
-use super::{Context, label, summary};
+use super::{Context, summary};
 use crate::args::RunArgs;
 use crate::output;
-use crate::progress::{Progress, SweepClock};
+use crate::progress::Progress;
 
 pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
     context.introduce(&experiment.plans);
-    // Said before a store is made.
-    experiment
-        .plans
-        .iter()
-        .try_for_each(|plan| plan.check_arrivals())
-        .map_err(super::in_spec(&args.spec))?;
-    let store = context.writable_store()?;
-    let finished = run_all(context, &experiment, store.as_ref(), &args)?;
-    finished.report(context, &experiment, &args)
+    let plans = experiment.plans.iter().map(|plan| plan as &dyn Runnable).collect();
+    let ready = Ready::new(plans).map_err(super::in_spec(&args.spec))?;
+    ready.warnings().iter().for_each(|warning| context.warn(warning));
+    let mut progress = Progress::of_sweep(&experiment.plans, context.quiet);
+    let keep = context.store().map(|store| Keep { store, tags: &args.tags, note: &args.note });
+    let finished = context.saving(|| ready.run(keep, &mut progress, &context.stop))?;
+    report(context, &finished, experiment.swept, &args)
 }
 
-/// What came of an experiment.
-pub struct Finished {
-    pub outcomes: Vec<Outcome>,
-    pub ids: Vec<RunId>,
-}
-
-/// Runs every plan, recorded where there is a store. All plans are recorded before the first one
-/// starts, so that an interrupted sweep can be resumed as a whole.
-pub fn run_all(
+/// Prints what came out and returns the error that decides the exit code.
+fn report(
     context: &Context,
-    experiment: &Experiment,
-    store: Option<&Store>,
+    finished: &Finished,
+    swept: bool,
     args: &RunArgs,
-) -> Result<Finished, Error> {
-    let mut ids = Vec::new();
-    for (place, plan) in experiment.plans.iter().enumerate() {
-        let warnings = warnings(plan);
-        // What is said of the first point goes for most of the others.
-        warnings.iter().filter(|_| place == 0).for_each(|warning| context.warn(warning));
-        if let Some(store) = store {
-            let id = experiment::begin(store, plan, warnings)?;
-            if !(args.tags.is_empty() && args.note.is_empty()) {
-                store.annotate(id, &args.tags, &args.note)?;
-            }
-            ids.push(id);
-        }
+) -> Result<(), Error> {
+    let Finished { outcomes, ids } = finished;
+    if outcomes.last().is_some_and(|outcome| outcome.ending == Ending::Interrupted) {
+        return Err(Error::Interrupted(how_to_resume(context, finished)));
     }
-    let mut outcomes = Vec::new();
-    let steps = |plan: &Plan| plan.spec.rounds.0.saturating_mul(plan.protocol.local_steps as u64);
-    let steps: Vec<u64> = experiment.plans.iter().map(steps).collect();
-    let mut clock = SweepClock::new(&steps);
-    for (place, plan) in experiment.plans.iter().enumerate() {
-        clock.begin();
-        let point = Some(&clock).filter(|_| steps.len() > 1);
-        let mut progress = Progress::of_point(&label(plan), point, context.quiet);
-        let record = store.zip(ids.get(place).copied());
-        let outcome = run_one(context, plan, record, None, &mut progress)?;
-        clock.end(steps[place]);
-        let interrupted = outcome.ending == Ending::Interrupted;
-        outcomes.push(outcome);
-        if interrupted {
-            break;
-        }
+    if args.spec.json {
+        output::print_json(&outcome::to_json(outcomes, swept))?;
+    } else if args.csv {
+        let line = |(place, outcome)| (ids.get(place).copied(), outcome);
+        let lines: Vec<_> = outcomes.iter().enumerate().map(line).collect();
+        output::print(&outcome::points_to_csv(&lines))?;
+    } else {
+        output::print(&summary::text(outcomes, ids))?;
     }
-    Ok(Finished { outcomes, ids })
+    failure(outcomes)
 }
 
-/// Runs one plan, and what is exact of it.
-pub fn run_one(
-    context: &Context,
-    plan: &Plan,
-    record: Option<(&Store, RunId)>,
-    resume: Option<Resume>,
-    progress: &mut Progress,
-) -> Result<Outcome, Error> {
-    let outcome = context.saving(|| match record {
-        Some((store, id)) => {
-            experiment::run_recorded(plan, store, id, resume, progress, &context.stop)
-        }
-        None => experiment::run_unrecorded(plan, progress, &context.stop),
-    })?;
-    let exact = if outcome.ending == Ending::Interrupted { None } else { exact::exact(plan).ok() };
-    Ok(outcome.with_exact(exact))
-}
-
-impl Finished {
-    /// Prints what came out and returns the error that decides the exit code.
-    pub fn report(
-        &self,
-        context: &Context,
-        experiment: &Experiment,
-        args: &RunArgs,
-    ) -> Result<(), Error> {
-        let interrupted =
-            self.outcomes.last().is_some_and(|outcome| outcome.ending == Ending::Interrupted);
-        if interrupted {
-            return Err(Error::Interrupted(self.how_to_resume(context)));
-        }
-        if args.spec.json {
-            output::print_json(&outcome::to_json(&self.outcomes, experiment.swept))?;
-        } else if args.csv {
-            output::print(&self.to_csv())?;
-        } else {
-            output::print(&summary::text(&self.outcomes, &self.ids))?;
-        }
-        failure(&self.outcomes)
-    }
-
-    fn to_csv(&self) -> String {
-        let places = self.outcomes.iter().enumerate();
-        let line = |(place, outcome)| (self.ids.get(place).copied(), outcome);
-        outcome::points_to_csv(&places.map(line).collect::<Vec<_>>())
-    }
-
-    fn how_to_resume(&self, context: &Context) -> String {
-        let done = self.outcomes.len() - 1;
-        let left = &self.ids[done.min(self.ids.len())..];
-        let round = self.outcomes[done].curve.points.last().map_or(0, |point| point.round);
-        match left.is_empty() {
-            true => "interrupted; nothing was recorded (--store none)".into(),
-            false => {
-                let command = context.resume_command(left);
-                format!("interrupted after the record of round {round}; go on with: {command}")
-            }
+fn how_to_resume(context: &Context, finished: &Finished) -> String {
+    let done = finished.outcomes.len() - 1;
+    let left = &finished.ids[done.min(finished.ids.len())..];
+    let round = finished.outcomes[done].curve.points.last().map_or(0, |point| point.round);
+    match left.is_empty() {
+        true => "interrupted; nothing was recorded (--store none)".into(),
+        false => {
+            let command = context.resume_command(left);
+            format!("interrupted after the record of round {round}; go on with: {command}")
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use fedback::lab::error::Error;
-use fedback::lab::store::{RunSummary, Store};
-use serde_json::{Value, json};
+use fedback::lab::store::{RunSummary, Store, standing};
+use serde_json::json;
 
 use super::{Context, label_of};
 use crate::args::RunsArgs;
@@ -16,7 +16,7 @@ pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
     let store = if nowhere { None } else { Store::open_existing(&context.store)? };
     let runs = store.map_or(Ok(Vec::new()), |store| store.runs())?;
     if args.json {
-        return output::print_json(&runs.iter().map(to_json).collect());
+        return output::print_json(&json!(runs));
     }
     if runs.is_empty() {
         let place = context.store.display();
@@ -25,22 +25,6 @@ pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
     let header = ["run", "name", "state", "round", "rounds", "started"].map(String::from);
     let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
     output::print(&table(&header, &rows))
-}
-
-fn to_json(run: &RunSummary) -> Value {
-    json!({
-        "id": run.id.0,
-        "name": run.name,
-        "state": run.state.as_str(),
-        "round": run.round,
-        "rounds": run.rounds,
-        "repetitions": run.repetitions,
-        "set": run.set,
-        "tags": run.tags,
-        "note": run.note,
-        "started": run.started,
-        "seconds": run.seconds,
-    })
 }
 
 fn row(run: &RunSummary) -> Vec<String> {
@@ -53,7 +37,7 @@ fn row(run: &RunSummary) -> Vec<String> {
     vec![
         run.id.to_string(),
         name,
-        run.state.as_str().into(),
+        standing(run.ending.as_ref()).into(),
         run.round.to_string(),
         run.rounds.to_string(),
         run.started.clone(),

@@ -19,7 +19,7 @@ pub fn run(context: &Context, args: ShowArgs) -> Result<(), Error> {
         runs(&args.runs).into_iter().map(read).collect::<Result<_, _>>()?;
     let shown: Vec<Shown> = runs.iter().map(Shown::of).collect();
     match (&shown[..], args.json) {
-        ([only], true) => output::print_json(&only.to_json()),
+        ([only], true) => output::print_json(&json!(only)),
         ([only], false) => output::print(&text(only, &runs[0].stored.run.spec)),
         (several, true) => output::print_json(&differences_to_json(several)),
         (several, false) => output::print(&differences_to_text(several)),

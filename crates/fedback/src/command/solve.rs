@@ -4,7 +4,7 @@ use fedback::lab::error::Error;
 use fedback::lab::outcome::points_to_json;
 use fedback::lab::plan::Plan;
 use fedback::lab::solution::{Settling, Solution};
-use fedback::lab::words::{self, short};
+use fedback::lab::words::short;
 
 use super::{Context, label};
 use crate::args::SpecArgs;
@@ -20,7 +20,7 @@ pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
         let texts: Vec<String> = solutions.iter().map(|(plan, s)| text(plan, s)).collect();
         return output::print(&texts.join("\n"));
     }
-    let points = solutions.iter().map(|(plan, found)| (&plan.set, found.to_json())).collect();
+    let points = solutions.iter().map(|(plan, found)| (&plan.set, found));
     output::print_json(&points_to_json(points, experiment.swept))
 }
 
@@ -28,39 +28,36 @@ pub fn run(context: &Context, args: SpecArgs) -> Result<(), Error> {
 const COLUMN: usize = 28;
 
 fn text(plan: &Plan, solution: &Solution) -> String {
-    let clients = plural(plan.federation.clients() as u64, "client", "clients");
+    let clients = plural(plan.federation().clients() as u64, "client", "clients");
     let mut page = Page::new(&format!("{} · {clients}", label(plan)), COLUMN);
     let mut add = |name: &str, value: String| page.row(name, &value);
     if let Some(names) = &solution.coordinates {
         add("coordinates", short_list(names));
     }
-    let stable = solution.stable.points.first();
-    match stable {
-        Some(point) => add("stable point", short_vector(&point.theta)),
+    match &solution.stable_point {
+        Some(point) => add("stable point", short_vector(point)),
         None => add("stable point", "none".into()),
     }
-    match &solution.arrivals {
-        Some(Ok(settling)) => add("first arrivals", first_arrivals(settling)),
-        Some(Err(why)) => add("first arrivals", format!("where they settle is not known: {why}")),
-        None => {}
+    if let Some(settling) = &solution.arrivals {
+        add("first arrivals", first_arrivals(settling));
     }
-    add("stability", words::stability(solution.stable.stability()).into());
-    if let Some(reason) = words::stable(&solution.stable) {
-        add("", reason);
+    add("stability", solution.stability.name().into());
+    if let Some(reason) = &solution.reason {
+        add("", reason.clone());
     }
-    if let Some(margin) = solution.gradient_margin() {
+    if let Some(margin) = solution.gradient_margin {
         add("gradient margin", format!("{} (small steps settle above 0)", short(margin)));
     }
-    if let Some(radius) = solution.minimisation_radius() {
+    if let Some(radius) = solution.minimisation_radius {
         let words = "(repeated risk minimisation settles below 1)";
         add("minimisation radius", format!("{} {words}", short(radius)));
     }
-    if let Some(point) = stable {
-        let iterations = plural(point.iterations as u64, "iteration", "iterations");
-        add("residual", format!("{} after {iterations}", short(point.residual)));
+    if let (Some(residual), Some(iterations)) = (solution.residual, solution.iterations) {
+        let iterations = plural(iterations as u64, "iteration", "iterations");
+        add("residual", format!("{} after {iterations}", short(residual)));
     }
     match &solution.rest {
-        Ok(rest) => {
+        Some(rest) => {
             let at = format!("rests at step {}", short(rest.step_size));
             // A bias below rounding is none.
             let visible = size(&rest.bias) > 1e-12 * (1.0 + size(&rest.point));
@@ -69,20 +66,23 @@ fn text(plan: &Plan, solution: &Solution) -> String {
             let point = short_vector(&rest.point);
             add(&at, format!("{point}, bias {bias}, spread {spread}"));
         }
-        Err(why) => add("rests at", format!("not known: {why}")),
+        None => {
+            let why = solution.rest_reason.as_deref().unwrap_or_default();
+            add("rests at", format!("not known: {why}"));
+        }
     }
-    match &solution.optimal {
+    match &solution.optimal_point {
         Some(optimal) => {
-            add("optimal point", short_vector(&optimal.theta));
-            if !plan.federation.is_affine() {
-                let found = plural(optimal.minima as u64, "local optimum", "local optima");
+            add("optimal point", short_vector(optimal));
+            if let Some(minima) = solution.local_optima.filter(|_| !plan.federation().is_affine()) {
+                let found = plural(minima as u64, "local optimum", "local optima");
                 add("", format!("best of {found} found from several starts"));
             }
-            if let Some(risk) = solution.risk_stable {
+            if let (Some(risk), Some(least)) = (solution.risk_stable, solution.risk_optimal) {
                 add("risk at the stable point", short(risk));
-                add("risk at the optimum", short(optimal.risk));
+                add("risk at the optimum", short(least));
                 // A price below rounding is none.
-                let price = risk - optimal.risk;
+                let price = risk - least;
                 let visible = price.abs() > 1e-13 * risk.abs();
                 add("price of stability", short(if visible { price } else { 0.0 }));
             }
@@ -99,14 +99,17 @@ fn size(vector: &[f64]) -> f64 {
 /// Where first arrivals settle, in one line.
 fn first_arrivals(settling: &Settling) -> String {
     match (&settling.settles_at, settling.away) {
-        (Err(why), _) => format!("where they settle is not known: {why}"),
-        (Ok(_), _) if settling.speed.correct => "settle at the stable point: correct = true".into(),
-        (Ok(there), None) => {
+        (None, _) => {
+            let why = settling.settles_reason.as_deref().unwrap_or_default();
+            format!("where they settle is not known: {why}")
+        }
+        (Some(_), _) if settling.correct => "settle at the stable point: correct = true".into(),
+        (Some(there), None) => {
             let there = short_vector(there);
             format!("settle at {there}; correct = true would remove the bias")
         }
         // What is below rounding is no bias: everybody is equally fast.
-        (Ok(there), Some(away)) => match away > 1e-9 * (1.0 + size(there)) {
+        (Some(there), Some(away)) => match away > 1e-9 * (1.0 + size(there)) {
             true => format!(
                 "settle at {}, at a distance of {} from it; correct = true removes the bias",
                 short_vector(there),

@@ -72,11 +72,11 @@ fn header(column: Measurement, spread: bool, exact: bool) -> Vec<String> {
 }
 
 fn single(outcome: &Outcome) -> String {
-    let exact = outcome.exact.as_deref();
     let spread = outcome.repetitions > 1;
     let points = &outcome.curve.points;
     let columns = columns(outcome);
-    let exact_column = |column| exact.map(|exact| exact.curve.column(column)).unwrap_or_default();
+    let exact_column =
+        |column| outcome.exact().map(|exact| exact.curve.column(column)).unwrap_or_default();
     let mut head = vec!["round".to_string(), "step".to_string()];
     for &column in &columns {
         head.extend(header(column, spread, !exact_column(column).is_empty()));
@@ -105,12 +105,11 @@ fn several(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let columns = columns(first);
     let mut head = vec!["".to_string(), "step".to_string()];
-    let exact = || outcomes.iter().filter_map(|outcome| outcome.exact.as_deref());
+    let exact = || outcomes.iter().filter_map(Outcome::exact);
     let known = |column| exact().any(|exact| !exact.curve.column(column).is_empty());
     for &column in &columns {
         head.extend(header(column, true, known(column)));
     }
-    let last = |outcome: &Outcome, column| outcome.curve.column(column).last().map(|(_, s)| *s);
     let rows: Vec<Vec<String>> = outcomes
         .iter()
         .map(|outcome| {
@@ -118,9 +117,9 @@ fn several(outcomes: &[Outcome]) -> String {
             let mut row = vec![label_of(&outcome.name, &outcome.set), step.to_string()];
             for &column in &columns {
                 let missing = Statistic { mean: f64::NAN, sd: None };
-                let exact = outcome.exact.as_deref().and_then(|exact| last(exact, column));
+                let exact = outcome.exact().and_then(|exact| exact.curve.last(column));
                 let exact = known(column).then_some(exact);
-                row.extend(cells(last(outcome, column).unwrap_or(missing), exact, true));
+                row.extend(cells(outcome.curve.last(column).unwrap_or(missing), exact, true));
             }
             row
         })
@@ -145,7 +144,7 @@ fn terminal_chart(outcomes: &[Outcome]) -> String {
         .map(|k| Pair {
             label: label_of(&outcomes[k].name, &outcomes[k].set),
             run: Some(&outcomes[k]),
-            exact: outcomes[k].exact.as_deref().filter(|_| outcomes.len() == 1),
+            exact: outcomes[k].exact().filter(|_| outcomes.len() == 1),
         })
         .collect();
     let figure = chart::chart("", "", measurement, &pairs);

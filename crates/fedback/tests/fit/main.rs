@@ -158,7 +158,7 @@ fn the_fitted_spec_gives_back_the_data() {
                 .iter()
                 .filter(|row| row.client == SENSITIVITY[client].0 && row.deployment == deployment)
                 .collect();
-            let found = mean(&plan.federation, client, &theta);
+            let found = mean(plan.federation(), client, &theta);
             for j in 0..3 {
                 let expected = own.iter().map(|row| row.features[j]).sum::<f64>() / 200.0;
                 // Income is not fitted, and stays where the reference has it.
@@ -170,7 +170,7 @@ fn the_fitted_spec_gives_back_the_data() {
     // Resamples move about the estimates, and agree under the reference θ.
     let resampled: Vec<_> = plan.resampled().unwrap().unwrap().collect();
     assert_eq!(resampled.len(), 400);
-    let here = mean(&plan.federation, 1, &THETAS[1].1);
+    let here = mean(plan.federation(), 1, &THETAS[1].1);
     let mut values = Vec::new();
     for federation in &resampled {
         let there = mean(federation, 1, &THETAS[1].1);

@@ -183,6 +183,12 @@ fn values_go_by_name() {
     let named = "problem.response.sensitivity={ by_name = { Zeta = 1 }, default = 2 }";
     assert!(!folder.good(&["solve", "spec.toml", "--set", named]).1.contains("sensitivity"));
 
+    let latency = "algorithm={ kind = \"p-fedavg\", scheme = \"first-arrivals\", cohort = 2, \
+                   latency = { kind = \"lognormal\", median = [3, 1, 2], sigma = 0.5 } }";
+    let said = folder.good(&["solve", "spec.toml", "--set", latency]).1;
+    assert!(said.contains("latency.median: Epsilon 3, Zeta 1, delta 2 ("), "{said}");
+    assert!(!said.contains("latency.sigma"), "{said}");
+
     let weights = |value: &str| {
         let set = format!("problem.weights={value}");
         folder.json(&["solve", "spec.toml", "--json", "--set", &set])["stable_point"].clone()

@@ -1,9 +1,10 @@
 //! A heat map: one number for every pair of two parameters, as a colour and in words.
 
 use super::super::{Scale, Size};
+use super::lettering::{escaped, longest, text, wrapped};
 use super::palette::{Palette, ramp_at};
 use super::path::px;
-use super::{document, escaped, heading, margin, text};
+use super::{LETTER, document, heading, margin};
 use crate::words::short;
 
 /// Values over two parameters.
@@ -29,15 +30,21 @@ impl HeatMap {
     /// A self-contained SVG document. Its colours go from dark, the lowest, to bright.
     pub fn to_svg(&self, size: Size) -> String {
         let mut body = String::new();
-        let top = heading(&self.title, &self.subtitle, size, &mut body) + 36.0;
-        let longest = self.y.1.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-        let left = margin(size) + 14.0 + 7.0 * longest as f64;
+        let mut top = heading(&self.title, &self.subtitle, size, &mut body) + 22.0;
+        for line in wrapped(&self.heading(), (size.width() - 2.0 * margin(size)) / LETTER) {
+            body += &text(margin(size), top, "label", "start", &escaped(&line));
+            top += 14.0;
+        }
+        let left = margin(size) + 14.0 + LETTER * longest(self.y.1.iter().map(String::as_str));
         let (columns, rows) = (self.x.1.len().max(1) as f64, self.y.1.len().max(1) as f64);
         let width = (size.width() - margin(size) - 6.0 - left) / columns;
         let height = (size.panel_height() / rows).clamp(22.0, 60.0);
         let bottom = top + rows * height;
-        body += "<g class=\"panel\">\n";
-        body += &text(margin(size), top - 14.0, "label", "start", &escaped(&self.heading()));
+        // Whatever the number of columns, none runs into the next.
+        let numbers: Vec<String> = self.cells.iter().flatten().map(|&value| short(value)).collect();
+        let widest = longest(numbers.iter().chain(&self.x.1).map(String::as_str));
+        let letter = px(LETTER.min((width - 4.0).max(1.0) / widest));
+        body += &format!("<g class=\"panel\" style=\"font-size:{letter}px\">\n");
         for (row, cells) in self.cells.iter().enumerate() {
             let y = bottom - (row + 1) as f64 * height;
             let middle = y + height / 2.0 + 4.0;

@@ -2,15 +2,20 @@
 //!
 //! The series of one colour stand together, so that a simulated curve and its exact expectation are
 //! read as a pair in whatever order they were given. Names are never shortened; long ones cost
-//! columns instead.
+//! columns, and lines, instead.
 
 use super::super::Size;
 use super::super::{Mark, Series};
+use super::lettering::{escaped, longest, text, wrapped};
 use super::palette::{INK, Palette};
 use super::path::{curve, dots, polyline, px};
-use super::{escaped, margin, opening, text};
+use super::{LETTER, margin, opening};
 
-const LINE_HEIGHT: f64 = 20.0;
+/// From entry to entry, and from line to line of a name.
+const ENTRY_HEIGHT: f64 = 20.0;
+const LINE_HEIGHT: f64 = 15.0;
+/// Where a name begins.
+const NAME: f64 = 37.0;
 
 /// What the legend lists: every series once, and those that share an entry as one, in ink, last.
 pub(super) fn entries(series: &[Series]) -> Vec<Series> {
@@ -39,15 +44,19 @@ pub(super) fn draw(
     size: Size,
     out: &mut String,
 ) -> f64 {
-    let columns = columns(series, size.width() - margin(size));
-    let mut x = margin(size);
-    for column in &columns {
-        for (row, series) in column.iter().enumerate() {
-            *out += &entry(series, palette, x, top + row as f64 * LINE_HEIGHT);
+    let room = size.width() - margin(size);
+    let (mut x, mut bottom) = (margin(size), top);
+    for column in columns(series, room) {
+        let mut y = top;
+        for series in &column {
+            let lines = wrapped(&series.name, (room - x - NAME) / LETTER);
+            *out += &entry(series, &lines, palette, x, y);
+            y += ENTRY_HEIGHT + LINE_HEIGHT * lines.len().saturating_sub(1) as f64;
         }
-        x += width(column);
+        bottom = bottom.max(y);
+        x += width(&column);
     }
-    top + columns.first().map_or(0, Vec::len) as f64 * LINE_HEIGHT
+    bottom
 }
 
 /// As many columns as fit side by side. Where all colours have equally many series, no column ends
@@ -71,11 +80,10 @@ fn columns(series: &[Series], room: f64) -> Vec<Vec<&Series>> {
 }
 
 fn width(column: &[&Series]) -> f64 {
-    let longest = column.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
-    56.0 + 6.5 * longest as f64
+    NAME + 19.0 + LETTER * longest(column.iter().map(|series| series.name.as_str()))
 }
 
-fn entry(series: &Series, palette: &Palette, x: f64, y: f64) -> String {
+fn entry(series: &Series, lines: &[String], palette: &Palette, x: f64, y: f64) -> String {
     let band = match series.band {
         None => String::new(),
         Some(_) if series.mark.has_markers() => String::new(),
@@ -92,8 +100,11 @@ fn entry(series: &Series, palette: &Palette, x: f64, y: f64) -> String {
         }
         mark => curve(mark, &polyline(&[(x, y), (x + 28.0, y)])),
     };
-    let name = text(x + 37.0, y + 4.0, "name", "start", &escaped(&series.name));
-    format!("{}{band}{sample}{name}</g>\n", opening("legend", series, palette))
+    let line = |(row, line): (usize, &String)| {
+        text(x + NAME, y + 4.0 + row as f64 * LINE_HEIGHT, "name", "start", &escaped(line))
+    };
+    let name: String = lines.iter().enumerate().map(line).collect();
+    format!("{}{band}{sample}{name}</g>\n", opening("legend", series, palette, ""))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ pub(super) fn sheet(palette: &Palette, size: Size) -> String {
                     variables(false)
                 ),
                 format!(
-                    "@media (prefers-color-scheme:dark){{.fedback-figure{{{}}}}}\n",
+                    "@media screen and (prefers-color-scheme:dark){{.fedback-figure{{{}}}}}\n",
                     variables(true)
                 ),
             ],

@@ -87,7 +87,7 @@ fn came_to(outcome: &Outcome, name: &str) -> [String; ENDINGS.len()] {
 }
 
 fn exact(outcome: &Outcome, column: Measurement) -> Option<f64> {
-    Some(outcome.exact.as_ref()?.curve.column(column).last()?.1.mean)
+    Some(outcome.exact()?.curve.last(column)?.mean)
 }
 
 fn line(cells: &[String]) -> String {

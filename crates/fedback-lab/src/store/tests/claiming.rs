@@ -11,12 +11,12 @@ fn a_failed_run_can_be_claimed_again() {
     let place = Place::new();
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
-    store.writer(id).unwrap().finish(Outcome::Failed("a client was away".into())).unwrap();
+    store.writer(id).unwrap().finish(&Ending::Failed("a client was away".into())).unwrap();
     let writer = store.writer(id).unwrap();
     let run = store.load(id).unwrap();
-    assert_eq!((run.state, run.failure), (RunState::Running, None));
+    assert_eq!(run.ending, None);
     drop(writer);
-    assert_eq!(store.load(id).unwrap().state, RunState::Interrupted);
+    assert_eq!(store.load(id).unwrap().ending, Some(Ending::Interrupted));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn two_runs_are_written_to_one_store_at_once() {
                 writer.record(record(round)).unwrap();
                 writer.checkpoint(checkpoint(round)).unwrap();
             }
-            writer.finish(Outcome::Done).unwrap();
+            writer.finish(&Ending::Done).unwrap();
             id
         };
         let threads = [scope.spawn(write), scope.spawn(write), scope.spawn(write)];
@@ -143,7 +143,7 @@ fn two_runs_are_written_to_one_store_at_once() {
     let store = place.open();
     for id in ids {
         let run = store.load(id).unwrap();
-        assert_eq!(run.state, RunState::Done);
+        assert_eq!(run.ending, Some(Ending::Done));
         assert_eq!(rounds(&run), (0..200).collect::<Vec<_>>());
     }
     assert_eq!(store.runs().unwrap().len(), 3);

@@ -78,14 +78,14 @@ fn advance(store: &Store, end: u64) {
     let next = run.checkpoint.map_or(0, |checkpoint| checkpoint.round + 1);
     for round in next..=end {
         if round.is_multiple_of(EVERY) {
-            writer.record(Record { round, values: values(round) }).unwrap();
+            writer.record(Record { round, seconds: Some(0.25), values: values(round) }).unwrap();
         }
         if round % 7 == 0 || round == end {
             writer.checkpoint(Checkpoint { server: values(round), ..checkpoint(round) }).unwrap();
             say("checkpoint");
         }
     }
-    writer.finish(Outcome::Done).unwrap();
+    writer.finish(&Ending::Done).unwrap();
 }
 
 /// The records are exactly those up to the checkpoint, and all bits are right.
@@ -117,7 +117,7 @@ fn a_run_that_is_killed_again_and_again_comes_to_its_end() {
         child.wait().unwrap();
         let run = store.load(id).unwrap();
         assert_consistent(&run);
-        assert_eq!(run.state, RunState::Interrupted);
+        assert_eq!(run.ending, Some(Ending::Interrupted));
         let round = run.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         assert!(round >= reached);
         reached = round;
@@ -129,7 +129,7 @@ fn a_run_that_is_killed_again_and_again_comes_to_its_end() {
     assert!(child.wait().unwrap().success());
     let run = place.open().load(id).unwrap();
     assert_consistent(&run);
-    assert_eq!(run.state, RunState::Done);
+    assert_eq!(run.ending, Some(Ending::Done));
     assert_eq!(run.checkpoint.unwrap().round, end);
     assert_eq!(place.files(), ["fedback.db"]);
 }
@@ -141,11 +141,11 @@ fn a_living_process_holds_its_run() {
     let id = store.begin(&new_run()).unwrap();
     let (mut child, mut output) = spawn(&place.store(), &format!("write {}", u64::MAX));
     assert!(wait(&mut output, "checkpoint", 0));
-    assert_eq!(store.load(id).unwrap().state, RunState::Running);
+    assert_eq!(store.load(id).unwrap().ending, None);
     assert!(matches!(store.writer(id), Err(StoreError::AlreadyRunning { .. })));
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(store.runs().unwrap()[0].state, RunState::Interrupted);
+    assert_eq!(store.runs().unwrap()[0].ending, Some(Ending::Interrupted));
     drop(store.writer(id).unwrap());
     drop(store);
     assert_eq!(place.files(), ["fedback.db"]);

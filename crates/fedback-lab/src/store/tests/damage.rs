@@ -15,10 +15,10 @@ fn written(place: &Place) -> RunId {
         writer.cohort(cohort).unwrap();
         let block = |first| KeptBlock { repetition: 1, first, numbers: vec![0.5, round as f64] };
         let kept = vec![block(0), block(round)];
-        let failed = vec![FailedRepetition { repetition: 1, round: 3 }];
+        let failed = vec![(1, Round(3))];
         writer.checkpoint(Checkpoint { kept, failed, ..checkpoint(round) }).unwrap();
     }
-    writer.finish(Outcome::Done).unwrap();
+    writer.finish(&Ending::Done).unwrap();
     id
 }
 

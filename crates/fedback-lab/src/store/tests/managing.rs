@@ -8,7 +8,7 @@ fn done(store: &Store) -> RunId {
     let mut writer = store.writer(id).unwrap();
     writer.record(record(40)).unwrap();
     writer.checkpoint(checkpoint(40)).unwrap();
-    writer.finish(Outcome::Done).unwrap();
+    writer.finish(&Ending::Done).unwrap();
     id
 }
 

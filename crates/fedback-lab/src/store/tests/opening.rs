@@ -113,10 +113,10 @@ fn a_newer_store_is_refused_with_the_fix() {
     let place = Place::new();
     drop(place.open());
     let connection = Connection::open(place.store()).unwrap();
-    connection.pragma_update(None, "user_version", 5).unwrap();
+    connection.pragma_update(None, "user_version", schema::FORMAT + 1).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(error, StoreError::Newer { found: 5, supported: 4, .. }));
+    assert!(matches!(error, StoreError::Newer { found: 6, supported: 5, .. }));
     assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
@@ -146,8 +146,8 @@ fn without_wal_the_store_has_a_rollback_journal() {
     let mut writer = store.writer(id).unwrap();
     writer.record(record(0)).unwrap();
     writer.checkpoint(checkpoint(3)).unwrap();
-    assert_eq!(store.runs().unwrap()[0].state, RunState::Running);
-    writer.finish(Outcome::Done).unwrap();
+    assert_eq!(store.runs().unwrap()[0].ending, None);
+    writer.finish(&Ending::Done).unwrap();
     assert_eq!(rounds(&store.load(id).unwrap()), [0]);
 }
 
@@ -182,6 +182,7 @@ fn listing_does_not_wait_for_another_process_that_writes() {
 /// A store of an earlier format is read as it is and brought up to date by the first who writes.
 #[test]
 fn an_old_store_is_brought_up_to_date() {
+    let without_times = "ALTER TABLE records DROP COLUMN seconds; PRAGMA user_version = 4;";
     let without_facts = "ALTER TABLE run DROP COLUMN facts; ALTER TABLE run DROP COLUMN note;
         ALTER TABLE run DROP COLUMN tags; PRAGMA user_version = 3;";
     let without_checksums = "DROP TABLE kept; ALTER TABLE run DROP COLUMN checksum;
@@ -189,9 +190,12 @@ fn an_old_store_is_brought_up_to_date() {
         ALTER TABLE records DROP COLUMN checksum; ALTER TABLE cohort DROP COLUMN checksum;
         PRAGMA user_version = 2;";
     let without_cohorts = "DROP TABLE cohort; PRAGMA user_version = 1;";
-    old_store(without_facts, 3);
-    old_store(&format!("{without_facts} {without_checksums}"), 2);
-    old_store(&format!("{without_facts} {without_checksums} {without_cohorts}"), 1);
+    let mut undo = String::new();
+    let steps = [without_times, without_facts, without_checksums, without_cohorts];
+    for (step, format) in steps.into_iter().zip([4, 3, 2, 1]) {
+        undo += step;
+        old_store(&undo, format);
+    }
 }
 
 fn old_store(undo: &str, old: i32) {

@@ -11,12 +11,9 @@ fn every_bit_comes_back() {
 
     let payload = f64::from_bits(0xfff4_0000_dead_beef);
     let odd = [payload, -0.0, f64::NEG_INFINITY, f64::MIN_POSITIVE / 8.0];
-    let failed = vec![
-        FailedRepetition { repetition: 1, round: 7 },
-        FailedRepetition { repetition: u64::MAX, round: 9 },
-    ];
+    let failed = vec![(1, Round(7)), (u64::MAX, Round(9))];
     let theta = vec![payload, 1.0];
-    let record = |round| Record { round, values: odd.to_vec() };
+    let record = |round| Record { round, seconds: Some(0.25), values: odd.to_vec() };
     let checkpoint = |round, seconds| {
         let (theta, failed) = (theta.clone(), failed.clone());
         Checkpoint { round, server: theta, kept: Vec::new(), failed, seconds }
@@ -27,13 +24,13 @@ fn every_bit_comes_back() {
     writer.checkpoint(checkpoint(11, 2.5)).unwrap();
     writer.record(record(20)).unwrap();
     writer.checkpoint(checkpoint(40, 3.5)).unwrap();
-    writer.finish(Outcome::Done).unwrap();
+    writer.finish(&Ending::Done).unwrap();
     drop(store);
 
     let store = Store::open_existing(&place.store()).unwrap().unwrap();
     let run = store.load(id).unwrap();
     assert_eq!(run.run, new_run());
-    assert_eq!((run.state, &run.failure), (RunState::Done, &None));
+    assert_eq!(run.ending, Some(Ending::Done));
     assert_eq!(rounds(&run), [0, 10, 20]);
     for record in &run.records {
         assert_eq!(bits(&record.values), bits(&odd));
@@ -82,7 +79,7 @@ fn cohorts_go_with_their_checkpoint() {
     assert_eq!(refused.to_string(), expected);
     writer.cohort(cohort(2, 0, &[3])).unwrap();
     writer.checkpoint(checkpoint(3)).unwrap();
-    writer.finish(Outcome::Failed("for a reason".into())).unwrap();
+    writer.finish(&Ending::Failed("for a reason".into())).unwrap();
     let cohorts = store.load(ids[0]).unwrap().cohorts;
     assert_eq!((cohorts.len(), &cohorts[3]), (4, &cohort(2, 0, &[3])));
     let blobs: (Vec<u8>, Vec<u8>) = store
@@ -100,7 +97,7 @@ fn blobs_are_little_endian() {
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
     let mut writer = store.writer(id).unwrap();
-    writer.record(Record { round: 258, values: vec![1.0] }).unwrap();
+    writer.record(Record { round: 258, seconds: Some(0.5), values: vec![1.0] }).unwrap();
     writer.checkpoint(Checkpoint { server: vec![-2.0], ..checkpoint(258) }).unwrap();
     writer.flush().unwrap();
     let blobs: (Vec<u8>, Vec<u8>, Vec<u8>) = store
@@ -137,7 +134,7 @@ fn records_may_be_empty() {
     let store = place.open();
     let id = store.begin(&new_run()).unwrap();
     let mut writer = store.writer(id).unwrap();
-    let empty = |round| Record { round, values: vec![] };
+    let empty = |round| Record { round, seconds: Some(0.25), values: vec![] };
     writer.record(empty(0)).unwrap();
     writer.record(empty(1)).unwrap();
     writer.checkpoint(checkpoint(1)).unwrap();
@@ -154,9 +151,9 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
         (id, store.writer(id).unwrap())
     };
     let (_, done) = begin();
-    done.finish(Outcome::Done).unwrap();
+    done.finish(&Ending::Done).unwrap();
     let (_, failed) = begin();
-    failed.finish(Outcome::Failed("diverged in round 3".into())).unwrap();
+    failed.finish(&Ending::Failed("diverged in round 3".into())).unwrap();
     let (_, mut interrupted) = begin();
     interrupted.checkpoint(checkpoint(17)).unwrap();
     drop(interrupted);
@@ -164,7 +161,7 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
     store.begin(&new_run()).unwrap();
 
     let runs = store.runs().unwrap();
-    let states: Vec<_> = runs.iter().map(|run| (run.id.0, run.state.as_str())).collect();
+    let states: Vec<_> = runs.iter().map(|run| (run.id.0, standing(run.ending.as_ref()))).collect();
     let expected =
         [(5, "interrupted"), (4, "running"), (3, "interrupted"), (2, "failed"), (1, "done")];
     assert_eq!(states, expected);
@@ -175,10 +172,10 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
     assert_eq!((third.started.len(), &third.started[10..11], &third.started[19..]), (20, "T", "Z"));
     assert_eq!((runs[1].round, runs[1].seconds), (0, 0.0));
 
-    assert_eq!(store.load(running).unwrap().state, RunState::Running);
-    assert_eq!(store.load(RunId(3)).unwrap().state, RunState::Interrupted);
+    assert_eq!(store.load(running).unwrap().ending, None);
+    assert_eq!(store.load(RunId(3)).unwrap().ending, Some(Ending::Interrupted));
     let failed = store.load(RunId(2)).unwrap();
-    assert_eq!(failed.failure.as_deref(), Some("diverged in round 3"));
+    assert_eq!(failed.ending, Some(Ending::Failed("diverged in round 3".into())));
 }
 
 #[test]
@@ -193,13 +190,13 @@ fn a_dropped_writer_leaves_a_run_that_can_go_on() {
     writer.record(record(20)).unwrap();
     drop(writer);
     let run = store.load(id).unwrap();
-    assert_eq!((run.state, rounds(&run)), (RunState::Interrupted, vec![0, 10]));
+    assert_eq!((&run.ending, rounds(&run)), (&Some(Ending::Interrupted), vec![0, 10]));
     assert_eq!(run.checkpoint, Some(checkpoint(12)));
 
     let mut writer = store.writer(id).unwrap();
     writer.record(record(20)).unwrap();
     writer.checkpoint(checkpoint(40)).unwrap();
-    writer.finish(Outcome::Done).unwrap();
+    writer.finish(&Ending::Done).unwrap();
     assert_eq!(rounds(&store.load(id).unwrap()), [0, 10, 20]);
     let error = store.writer(id).unwrap_err();
     assert!(error.is_input() && matches!(error, StoreError::AlreadyDone { .. }), "{error}");
@@ -224,10 +221,10 @@ fn what_is_out_of_order_is_refused() {
         assert!(matches!(error, StoreError::Refused { .. }) && !error.is_input(), "{error}");
     }
     assert!(matches!(writer.checkpoint(checkpoint(14)), Err(StoreError::Refused { .. })));
-    let wide = Record { round: 20, values: vec![0.0; 3] };
+    let wide = Record { round: 20, seconds: Some(0.5), values: vec![0.0; 3] };
     assert!(matches!(writer.record(wide), Err(StoreError::Refused { .. })));
     writer.record(record(20)).unwrap();
-    let error = writer.finish(Outcome::Done).unwrap_err();
+    let error = writer.finish(&Ending::Done).unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
     assert_eq!(rounds(&store.load(id).unwrap()), [0, 10]);
 }
@@ -250,10 +247,10 @@ fn a_full_disk_is_told_at_the_next_call_and_at_the_end() {
     full(writer.flush().unwrap_err());
     full(writer.record(record(2)).unwrap_err());
     full(writer.checkpoint(checkpoint(2)).unwrap_err());
-    full(writer.finish(Outcome::Done).unwrap_err());
+    full(writer.finish(&Ending::Done).unwrap_err());
 
     let run = store.load(id).unwrap();
-    assert_eq!((run.state, rounds(&run)), (RunState::Interrupted, vec![0]));
+    assert_eq!((&run.ending, rounds(&run)), (&Some(Ending::Interrupted), vec![0]));
     assert_eq!(run.checkpoint, Some(checkpoint(0)));
     store.writer(id).unwrap().record(record(1)).unwrap();
 }
@@ -265,9 +262,9 @@ fn a_full_disk_is_told_when_the_end_is_the_next_call() {
     let id = store.begin(&new_run()).unwrap();
     let mut writer = writer_of_full_disk(&store, id);
     writer.checkpoint(Checkpoint { server: vec![1.0; 100_000], ..checkpoint(1) }).unwrap();
-    let error = writer.finish(Outcome::Done).unwrap_err();
+    let error = writer.finish(&Ending::Done).unwrap_err();
     assert!(error.to_string().contains("full"), "{error}");
-    assert_eq!(store.load(id).unwrap().state, RunState::Interrupted);
+    assert_eq!(store.load(id).unwrap().ending, Some(Ending::Interrupted));
 }
 
 fn writer_of_full_disk(store: &Store, id: RunId) -> Writer {

@@ -1,12 +1,10 @@
 //! A check in words: the verdict first, then what it rests on.
 
-use fedback::lab::check::Check;
-use fedback::lab::check::Confidence;
 use fedback::lab::check::words::algorithm;
-use fedback::lab::dynamics::Speed;
+use fedback::lab::check::{Check, Client, Confidence, FirstArrivals};
 use fedback::lab::plan::Plan;
 use fedback::lab::words::{self, NOTHING, short};
-use fedback::theory::certificate::Verdict;
+use fedback::theory::certificate::{ClientPart, Verdict};
 
 use super::label;
 use crate::output::{plural, short_vector};
@@ -27,15 +25,15 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     if let Some(confidence) = &check.confidence {
         page.paragraph(&confidence_words(confidence, check.verdict));
     }
-    if let Some(speed) = &check.speed {
-        page.paragraph(&speed_words(speed, check.away));
+    if let Some(arrivals) = &check.first_arrivals {
+        page.paragraph(&speed_words(arrivals));
     }
     retraining(&mut page, plan, check);
     place(&mut page, plan, check);
     condition(&mut page, check);
     clients(&mut page, check);
     page.section("does the reaction matter?");
-    page.paragraph(&words::degeneracy(&check.certificate.degeneracy));
+    page.paragraph(&check.degeneracy.words);
     page.text
 }
 
@@ -63,8 +61,8 @@ fn confidence_words(confidence: &Confidence, verdict: Verdict) -> String {
 }
 
 /// What the certificate is about where cohorts are the first to arrive.
-fn speed_words(speed: &Speed, away: Option<f64>) -> String {
-    match (speed.correct, away) {
+fn speed_words(arrivals: &FirstArrivals) -> String {
+    match (arrivals.speed.correct, arrivals.away_from_stable_point) {
         (true, _) => "First arrivals, corrected for speed: rounds move, on average, as the clients' own \
                       weights say."
             .into(),
@@ -97,35 +95,34 @@ fn yes(value: Option<bool>) -> &'static str {
 }
 
 fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
-    let judgement = &check.certificate.judgement;
     let (own, small) = (&check.own_steps, &check.small_steps);
     page.section("does retraining settle?");
-    page.row("repeated risk minimisation", yes(judgement.minimisation.settles));
+    page.row("repeated risk minimisation", yes(check.minimisation.settles));
     let e = plan.protocol.local_steps as f64;
     let steps = words::steps(plan.protocol.step_size, plan.spec.rounds.0 as f64 * e);
-    let about = match (own.answer.settles, own.rounds) {
+    let about = match (own.settles, own.rounds) {
         (Some(true), Some(rounds)) => {
             let rounds = plural(rounds.ceil() as u64, "round", "rounds");
             format!(", near the stable point after about {rounds}")
         }
         _ => String::new(),
     };
-    let own_words = format!("{} (steps {steps}{about})", yes(own.answer.settles));
+    let own_words = format!("{} (steps {steps}{about})", yes(own.settles));
     let name = algorithm(&plan.protocol);
     page.row(&format!("{name} at its own steps"), &own_words);
-    page.row(&format!("{name} with small steps"), yes(small.answer.settles));
-    if let Some(largest) = small.largest {
+    page.row(&format!("{name} with small steps"), yes(small.settles));
+    if let Some(largest) = small.largest_step {
         let words = format!("{} (times E: {})", short(largest), short(largest * e));
         page.row("largest step, squared errors", &words);
     }
-    if let Some(largest) = small.largest_in_mean {
+    if let Some(largest) = small.largest_step_in_mean {
         let words = format!("{} (times E: {})", short(largest), short(largest * e));
         page.row("largest step, mean errors", &words);
     }
     if let Some(constant) = small.constant {
         page.row("a constant step that works", &short(constant));
     }
-    if let Some((beta, gamma)) = small.decaying {
+    if let (Some(beta), Some(gamma)) = (small.beta, small.gamma) {
         page.row("a decaying one", &format!("beta = {}, gamma = {}", short(beta), short(gamma)));
     }
     if let Some(floor) = own.floor {
@@ -141,22 +138,19 @@ fn retraining(page: &mut Page, plan: &Plan, check: &Check) {
 }
 
 fn place(page: &mut Page, plan: &Plan, check: &Check) {
-    let certificate = &check.certificate;
     page.section("where it settles, and at what risk");
-    if let Some(names) = plan.federation.coordinates().filter(|names| names.len() <= MOST_NAMES) {
+    if let Some(names) = plan.federation().coordinates().filter(|names| names.len() <= MOST_NAMES) {
         page.row("coordinates", &names.join(", "));
     }
-    for (index, truth) in certificate.points.iter().enumerate() {
+    for (index, truth) in check.stable_points.iter().enumerate() {
         let name = if index == 0 { "stable point" } else { "another stable point" };
-        let stability = words::stability(truth.point.stability());
-        page.row(name, &format!("{} ({stability})", short_vector(&truth.point.theta)));
-        let (radius, margin) =
-            (number(truth.point.minimisation_radius), number(truth.point.gradient_margin));
+        let stability = truth.stability.name();
+        page.row(name, &format!("{} ({stability})", short_vector(&truth.theta)));
+        let (radius, margin) = (number(truth.minimisation_radius), number(truth.gradient_margin));
         page.row("  radius of H⁻¹J", &format!("{radius} (minimisation settles below 1)"));
         page.row("  margin of H + J", &format!("{margin} (small steps settle above 0)"));
-        let price =
-            truth.price.map_or(String::new(), |p| format!(", {} above the optimum", short(p)));
-        page.row("  risk", &format!("{}{price}", short(truth.risk)));
+        let price = truth.price_of_stability.map(|p| format!(", {} above the optimum", short(p)));
+        page.row("  risk", &format!("{}{}", short(truth.risk), price.unwrap_or_default()));
         if let Some(bias) = &truth.bias {
             let size = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>().sqrt();
             let mut words = String::new();
@@ -170,74 +164,59 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
             page.row(&format!("  bias at step {}", short(bias.step_size)), &words);
         }
     }
-    if certificate.points.is_empty() {
+    if check.stable_points.is_empty() {
         page.row("stable point", "none found");
-        let (radius, margin) = certificate.stable.spectra();
-        page.row("  radius of H⁻¹J", &number(radius));
-        page.row("  margin of H + J", &number(margin));
+        page.row("  radius of H⁻¹J", &number(check.minimisation_radius));
+        page.row("  margin of H + J", &number(check.gradient_margin));
     }
-    match &certificate.optimal {
+    match &check.optimal_point {
         Some(optimal) => {
-            let found = match optimal.minima {
-                1 => String::new(),
-                minima => format!(" (best of {minima} found)"),
-            };
-            page.row("optimal point", &format!("{}{found}", short_vector(&optimal.theta)));
-            page.row("  risk", &short(optimal.risk));
+            let minima = check.local_optima.filter(|minima| *minima != 1);
+            let found = minima.map(|minima| format!(" (best of {minima} found)"));
+            let found = found.unwrap_or_default();
+            page.row("optimal point", &format!("{}{found}", short_vector(optimal)));
+            page.row("  risk", &number(check.risk_optimal));
         }
         None => page.row("optimal point", "none, or not a single one"),
     }
-    let approximation = &certificate.approximation;
+    let approximation = &check.approximation;
     if let Some(distance) = approximation.distance {
         page.row("|stable − optimal|", &short(distance));
-        if let Ok(bound) = approximation.proposition {
+        if let Some(bound) = approximation.proposition {
             page.row("  by Proposition 2.6", &format!("at most {}", short(bound)));
         }
         if let Some(bound) = approximation.local {
             page.row("  by its local repair", &format!("at most {}", short(bound)));
         }
     }
-    page.paragraph(words::approximation(approximation));
+    page.paragraph(approximation.why);
 }
 
 fn condition(page: &mut Page, check: &Check) {
-    let certificate = &check.certificate;
-    let constants = &certificate.constants;
+    let (constants, assumptions) = (&check.constants, &check.assumptions);
     page.section("the paper's condition: average sensitivity < mu/L");
     for (name, constant) in [
         ("average sensitivity", &constants.average_sensitivity),
         ("mu", &constants.mu),
         ("L", &constants.smoothness),
     ] {
-        let words = format!(
-            "{} ({}: {})",
-            number(constant.value),
-            words::origin(constant.how),
-            words::how(constant.how)
-        );
-        page.row(name, &words);
+        let value = number(constant.value);
+        page.row(name, &format!("{value} ({}: {})", constant.origin, constant.how));
     }
-    let holds = match certificate.condition() {
+    let holds = match check.condition {
         Some(true) => "met",
         Some(false) => "not met; it is sufficient, not necessary",
         None => "cannot be read",
     };
-    page.row("mu/L", &format!("{}: {holds}", number(certificate.threshold())));
-    for words in &words::assumptions(&certificate.assumptions) {
-        page.paragraph(words);
-    }
-    let average = constants.average_sensitivity.value;
-    if let (Some(_), Some(holds)) = (
-        certificate.assumptions.ball,
-        average.and_then(|average| certificate.assumptions.condition(average)),
-    ) {
+    page.row("mu/L", &format!("{}: {holds}", number(check.threshold)));
+    assumptions.words.iter().for_each(|words| page.paragraph(words));
+    if let (Some(_), Some(holds)) = (assumptions.found.ball, assumptions.condition) {
         let holds = if holds { "met" } else { "not met" };
         page.paragraph(&format!("On that ball the condition is {holds}."));
     }
 }
 
 fn clients(page: &mut Page, check: &Check) {
-    let certificate = &check.certificate;
     page.section("which clients drive it?");
     page.paragraph(&check.tips);
     let header: Vec<String> = [
@@ -253,25 +232,24 @@ fn clients(page: &mut Page, check: &Check) {
     ]
     .map(String::from)
     .to_vec();
-    let mut parts: Vec<_> = certificate.clients.parts.iter().enumerate().collect();
+    let mut parts: Vec<&Client> = check.per_client.iter().collect();
     let count = parts.len();
-    parts.sort_by(|a, b| {
-        let share =
-            |part: &fedback::theory::certificate::ClientPart| part.weight * part.sensitivity;
-        b.1.without.is_some().cmp(&a.1.without.is_some()).then(share(b.1).total_cmp(&share(a.1)))
+    parts.sort_by(|Client { part: a, .. }, Client { part: b, .. }| {
+        let share = |part: &ClientPart| part.weight * part.sensitivity;
+        b.without.is_some().cmp(&a.without.is_some()).then(share(b).total_cmp(&share(a)))
     });
     let rows: Vec<Vec<String>> = parts
         .into_iter()
         .take(MOST_CLIENTS)
-        .map(|(client, part)| {
+        .map(|Client { client, part }| {
             let without = part.without.as_ref();
             vec![
-                check.client_name(client),
+                client.clone(),
                 short(part.weight),
                 short(part.sensitivity),
                 number(part.share),
                 number(part.risk),
-                without.map_or(NOTHING.into(), |w| words::verdict(w.verdict).into()),
+                without.map_or(NOTHING.into(), |w| w.verdict.name().into()),
                 number(without.and_then(|w| w.minimisation_radius)),
                 number(without.and_then(|w| w.gradient_margin)),
                 number(without.map(|w| w.average_sensitivity)),

@@ -1,25 +1,25 @@
 //! "Performative Federated Learning", redrawn and judged.
 //!
-//! Every figure is a spec under `experiments/paper/`, run and computed exactly; every claim that the
-//! paper makes of it is decided by the numbers of that very run. No verdict is written down
+//! Every figure is a spec under `experiments/paper/`, run and computed exactly; every claim that
+//! the paper makes of it is decided by the numbers of that very run. No verdict is written down
 //! anywhere: change a spec and it changes.
 
 mod credit;
 mod local_steps;
-mod study;
 mod theory;
 mod verdicts;
 
-use crate::error::Error;
-use crate::event::Ending;
-use crate::experiment::Experiment;
-use crate::measure::Measurement;
-use crate::outcome::Outcome;
-use crate::plan::Plan;
-use crate::report::{Claim, Panel, Report, Section, Source};
-use crate::spec::Document;
+use fedback_lab::error::Error;
+use fedback_lab::event::Ending;
+use fedback_lab::exact::exact;
+use fedback_lab::experiment::Experiment;
+use fedback_lab::measure::Measurement;
+use fedback_lab::outcome::Outcome;
+use fedback_lab::plan::Plan;
+use fedback_lab::spec::Document;
 
-pub use study::{Studied, Study};
+use crate::report::{Claim, Panel, Section};
+use crate::study::{Studied, Study};
 
 /// A figure of the paper.
 pub struct PaperFigure {
@@ -105,8 +105,8 @@ pub const FIGURES: &[PaperFigure] = &[
     PaperFigure {
         id: "unequal-weights",
         title: "Scheme II with unequal weights",
-        text: "Var(p) = 0.01 and steps of 5/(t + 10000): the printed rule, and what else could be done \
-               at the same steps.",
+        text: "Var(p) = 0.01 and steps of 5/(t + 10000): the printed rule, and what else could be \
+               done at the same steps.",
         specs: &[spec!("unequal-weights")],
         panels: distances,
         claims: verdicts::unequal_weights,
@@ -125,8 +125,8 @@ pub const FIGURES: &[PaperFigure] = &[
     PaperFigure {
         id: "credit",
         title: "Credit scores",
-        text: "Applicants who change what a scoring rule looks at: a logistic model for ten clients, \
-               five runs, batches of 1, 4 and 16, from zeros and from the stable point.",
+        text: "Applicants who change what a scoring rule looks at: a logistic model for ten \
+               clients, five runs, batches of 1, 4 and 16, from zeros and from the stable point.",
         specs: &[spec!("credit"), spec!("credit-from-stable")],
         panels: credit::panels,
         claims: credit::claims,
@@ -146,15 +146,11 @@ pub fn figure(id: &str) -> Result<&'static PaperFigure, Error> {
 const QUICK_REPETITIONS: u64 = 10;
 
 impl PaperFigure {
-    /// What has to be fetched first, in words, where something has.
-    pub fn missing(&self) -> Option<String> {
+    /// Why it cannot be made, where it cannot.
+    pub fn missing(&self) -> Option<&'static str> {
         let needs_credit = self.specs.iter().any(|(_, text)| text.contains("source = \"credit\""));
-        (needs_credit && !crate::credit::is_there()).then(|| {
-            format!(
-                "{} is left out: its data are not here; get them with `fedback data credit`",
-                self.id
-            )
-        })
+        (needs_credit && !fedback_lab::credit::is_there())
+            .then_some("its data are not here; get them with `fedback data credit`")
     }
 
     /// The plans of each panel, with another seed where one is given.
@@ -196,7 +192,9 @@ impl PaperFigure {
                 let outcome = run(&plan)?;
                 match &outcome.ending {
                     Ending::Done => points.push(studied(plan, outcome)?),
-                    Ending::Interrupted => return Err(Error::Interrupted("interrupted".into())),
+                    Ending::Interrupted => {
+                        return Err(Error::Interrupted("interrupted; nothing was written".into()));
+                    }
                     Ending::Failed(why) => return Err(Error::Failed(format!("{name}: {why}"))),
                 }
             }
@@ -210,7 +208,7 @@ impl PaperFigure {
         let curves = studies.iter().flat_map(|study| {
             study.points.iter().enumerate().flat_map(move |(k, point)| {
                 let name = format!("{}-{}", study.name, k + 1);
-                let exact = point.exact.as_ref();
+                let exact = point.run.exact();
                 let exact = exact.map(|exact| (format!("{name}-exact"), exact.to_csv()));
                 [(name, point.run.to_csv())].into_iter().chain(exact)
             })
@@ -227,44 +225,11 @@ impl PaperFigure {
     }
 }
 
-/// The paper.
-const PAPER: Source = Source {
-    authors: "Kun Jin, Tongxin Yin, Zhongzhu Chen, Zeyu Sun, Xueru Zhang, Yang Liu, Mingyan Liu",
-    title: "Performative Federated Learning: A Solution to Model-Dependent and Heterogeneous \
-            Distribution Shifts",
-    published: "AAAI 2024",
-    link: "https://arxiv.org/abs/2305.05090",
-};
-
-/// The report of the figures that were made.
-pub fn report(sections: Vec<Section>, quick: bool) -> Report {
-    let note = match quick {
-        true => " A quick reproduction: fewer repetitions or rounds, the same exact curves.",
-        false => "",
-    };
-    let part = match sections.len() == FIGURES.len() {
-        true => String::new(),
-        false => {
-            format!("{} of the {} parts of this reproduction: ", sections.len(), FIGURES.len())
-        }
-    };
-    Report {
-        title: "Performative Federated Learning, reproduced".into(),
-        introduction: format!(
-            "{part}The paper's experiments, simulated (lines, with bands of two standard errors) and \
-             in exact expectation (dashed), and its claims about them, judged by the numbers of this \
-             run.{note}"
-        ),
-        source: PAPER,
-        sections,
-    }
-}
-
 /// A simulated outcome and its exact counterpart, for a plan of the paper.
 pub fn studied(plan: Plan, run: Outcome) -> Result<Studied, Error> {
-    let exact = match plan.federation.is_affine() {
-        true => Some(crate::exact::exact(&plan)?),
+    let exact = match plan.federation().is_affine() {
+        true => Some(exact(&plan)?),
         false => None,
     };
-    Ok(Studied { protocol: plan.protocol, plan, run, exact })
+    Ok(Studied { plan, run: run.with_exact(exact) })
 }

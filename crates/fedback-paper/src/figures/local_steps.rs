@@ -1,8 +1,12 @@
 //! What the numbers say of the paper's claims about the number of local steps E.
 
-use super::study::{Studied, Study};
-use super::verdicts::{decide, falls};
+use super::verdicts::falls;
 use crate::report::{Claim, Verdict};
+use crate::study::{Studied, Study};
+
+fn local_steps(point: &Studied) -> f64 {
+    point.plan.protocol.local_steps as f64
+}
 
 /// E = 1 first, the largest last; scheme I, then scheme II.
 pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
@@ -11,11 +15,8 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
     let mut too_many = true;
     let mut rounds_then_grow = true;
     for study in studies {
-        let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
-        let mirrored: Vec<f64> =
-            study.points.iter().map(Studied::mirrored_steps_to_a_tenth).collect();
-        let steps: Vec<f64> =
-            study.points.iter().map(|p| p.plan.protocol.local_steps as f64).collect();
+        let (times, steps) = (study.each(Studied::steps_to_a_tenth), study.each(local_steps));
+        let mirrored = study.each(Studied::mirrored_steps_to_a_tenth);
         let scheme = study.caption();
         for ((e, t), m) in steps.iter().zip(&times).zip(&mirrored) {
             numbers.push((format!("{scheme}, E = {e}: steps to a tenth"), *t));
@@ -33,16 +34,14 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
         id: "larger-e-faster",
         place: "section 4.1",
         statement: "A slightly larger E leads to faster convergence",
-        verdict: match (helps, mirrored_helps) {
-            (true, true) => Verdict::Holds,
-            (true, false) => Verdict::HoldsOnlyWhere(
-                "the run starts on the side towards which local steps push".into(),
-            ),
-            (false, _) => Verdict::DoesNotHold,
-        },
+        verdict: Verdict::under(
+            helps,
+            mirrored_helps,
+            "the run starts on the side towards which local steps push",
+        ),
         reason: format!(
-            "Local steps shift the point that rounds settle at, by (E − 1)η/2 · Σ p r ε / (1 − ε̄) to \
-             first order. From a start on the other side {}.",
+            "Local steps shift the point that rounds settle at, by (E − 1)η/2 · Σ p r ε / (1 − \
+             ε̄) to first order. From a start on the other side {}.",
             match (mirrored_slows, mirrored_helps) {
                 (true, _) => "the same shift makes every larger E slower, the largest aside",
                 (false, true) => "a larger E is faster as well, the largest aside",
@@ -55,7 +54,7 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
         id: "very-large-e-slower",
         place: "section 4.1",
         statement: "An extremely large E causes slower convergence",
-        verdict: decide(too_many),
+        verdict: Verdict::of(too_many),
         reason: "Compared with E = 1, in local steps until a tenth of the distance is left.".into(),
         numbers: numbers.clone(),
     };
@@ -69,10 +68,10 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
         },
         reason: match rounds_then_grow {
             true => {
-                "It is the other way round: with more local steps fewer rounds are needed, until the \
-                 clients drift too far apart in a round. That is what makes a middle E best."
+                "It is the other way round: with more local steps fewer rounds are needed, until \
+                 the clients drift too far apart in a round. That is what makes a middle E best."
             }
-            false => "Steps to a tenth of the distance, over E: they do not fall first and grow then.",
+            false => "Steps to a tenth of the distance, over E, do not fall first and then grow.",
         }
         .into(),
         numbers,
@@ -85,14 +84,13 @@ pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
 /// What section 3.4 advises about E, by the total time T + C T/E until a tenth of the distance is
 /// left.
 fn choice_of_e(study: &Study) -> Vec<Claim> {
-    let steps: Vec<f64> = study.points.iter().map(|p| p.plan.protocol.local_steps as f64).collect();
+    let (times, steps) = (study.each(Studied::steps_to_a_tenth), study.each(local_steps));
     let best = |times: &[f64], cost: f64| {
         let total = |k: usize| times[k] + cost * times[k] / steps[k];
         let k = (0..times.len()).min_by(|&a, &b| total(a).total_cmp(&total(b))).unwrap_or(0);
         steps[k]
     };
-    let times: Vec<f64> = study.points.iter().map(Studied::steps_to_a_tenth).collect();
-    let mirrored: Vec<f64> = study.points.iter().map(Studied::mirrored_steps_to_a_tenth).collect();
+    let mirrored = study.each(Studied::mirrored_steps_to_a_tenth);
     let (smallest, largest) = (steps[0], steps[steps.len() - 1]);
     let (fast, fast_mirrored) = (best(&times, 0.0), best(&mirrored, 0.0));
     let (slow, slow_mirrored) = (best(&times, 100.0), best(&mirrored, 100.0));
@@ -125,10 +123,10 @@ fn choice_of_e(study: &Study) -> Vec<Claim> {
             id: "middle-e-when-communication-is-slow",
             place: "section 3.4",
             statement: "When communication is slow, some middle E are preferable",
-            verdict: decide(middle(slow) && middle(slow_mirrored)),
+            verdict: Verdict::of(middle(slow) && middle(slow_mirrored)),
             reason: format!(
-                "With a communication a hundred times as long as a step, E = {slow} is best of {smallest} \
-                 to {largest}, and E = {slow_mirrored} from the mirrored start."
+                "With a communication a hundred times as long as a step, E = {slow} is best of \
+                 {smallest} to {largest}, and E = {slow_mirrored} from the mirrored start."
             ),
             numbers: vec![
                 ("best E at C = 100".into(), slow),

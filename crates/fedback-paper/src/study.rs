@@ -1,24 +1,20 @@
-//! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of them.
+//! One panel of a figure: its runs, their exact curves, and the questions that verdicts ask of
+//! them.
 
-use fedback_core::protocol::Protocol;
-
-use crate::chart::{self, Band, Over, Pair};
-use crate::exact::exact;
-use crate::figure::{Axis, Figure};
-use crate::measure::Measurement;
-use crate::outcome::Outcome;
-use crate::plan::Plan;
+use fedback_lab::chart::{self, Band, Over, Pair};
+use fedback_lab::exact::exact;
+use fedback_lab::figure::{Axis, Figure};
+use fedback_lab::measure::Measurement;
+use fedback_lab::outcome::Outcome;
+use fedback_lab::plan::Plan;
+use fedback_lab::spec::Start;
 
 /// A run with its exact counterpart.
 pub struct Studied {
     /// What was run.
     pub plan: Plan,
-    /// Its algorithm.
-    pub protocol: Protocol,
-    /// What was simulated.
+    /// What was simulated, and what is expected where the problem is affine.
     pub run: Outcome,
-    /// What is expected, where the problem is affine.
-    pub exact: Option<Outcome>,
 }
 
 /// One panel.
@@ -41,6 +37,16 @@ impl Study {
         }
     }
 
+    /// A number of each run.
+    pub fn each(&self, of: impl Fn(&Studied) -> f64) -> Vec<f64> {
+        self.points.iter().map(of).collect()
+    }
+
+    /// A number of each run, by its label.
+    pub fn numbers(&self, name: &str, of: impl Fn(&Studied) -> f64) -> Vec<(String, f64)> {
+        self.points.iter().map(|run| (format!("{}: {name}", run.label()), of(run))).collect()
+    }
+
     /// The runs grouped by batch size, in their order.
     pub fn by_batch(&self) -> Vec<&[Studied]> {
         self.points.chunk_by(|a, b| a.plan.protocol.batch == b.plan.protocol.batch).collect()
@@ -56,14 +62,15 @@ impl Study {
         let pairs: Vec<Pair<'_>> = points
             .iter()
             .map(|point| Pair {
-                label: chart::label_of(&point.run.name, &point.run.set),
+                label: point.label(),
                 run: Some(&point.run),
-                exact: point.exact.as_ref(),
+                exact: point.run.exact(),
             })
             .collect();
         let repetitions = points.first().map_or(0, |point| point.run.repetitions);
-        // Where there is an expectation to compare with, its errors; else, as the paper, the spread.
-        let (band, words) = match points.iter().any(|point| point.exact.is_some()) {
+        // Where there is an expectation to compare with, its errors; else, as the paper, the
+        // spread.
+        let (band, words) = match points.iter().any(|point| point.run.exact().is_some()) {
             true => (Band::StandardErrors, "± two standard errors; dashed: exact"),
             false => (Band::StandardDeviation, "and one standard deviation around it"),
         };
@@ -84,9 +91,14 @@ impl Study {
 }
 
 impl Studied {
+    /// How a legend calls it.
+    pub fn label(&self) -> String {
+        chart::label_of(&self.run.name, &self.run.set)
+    }
+
     /// What decides: exact expectations, and the mean of the runs where there are none.
     fn decisive(&self) -> &Outcome {
-        self.exact.as_ref().unwrap_or(&self.run)
+        self.run.exact().unwrap_or(&self.run)
     }
 
     /// The mean square distance, step by step.
@@ -100,17 +112,14 @@ impl Studied {
         self.decisive().curve.points.last().map_or(0, |point| point.step)
     }
 
-    /// The mean square distance at the last record up to `step`.
-    pub fn distance_at(&self, step: u64) -> f64 {
-        let until = self.distances().into_iter().take_while(|(at, _)| *at <= step);
-        until.last().map_or(f64::NAN, |(_, distance)| distance)
+    /// The mean square distance at the end.
+    pub fn last_distance(&self) -> f64 {
+        self.distances().last().map_or(f64::NAN, |(_, distance)| *distance)
     }
 
     /// The root mean square distance at the end, in units of the start's.
     pub fn left_at_the_end(&self) -> f64 {
-        let distances = self.distances();
-        let (first, last) = (distances[0].1, distances[distances.len() - 1].1);
-        (last / first).sqrt()
+        (self.last_distance() / self.distances()[0].1).sqrt()
     }
 
     /// The local step from which on the root mean square distance is below a tenth of the
@@ -123,9 +132,10 @@ impl Studied {
     pub fn mirrored_steps_to_a_tenth(&self) -> f64 {
         let Some(stable) = &self.plan.stable_point else { return f64::NAN };
         let start = self.plan.start.iter().zip(stable).map(|(start, s)| 2.0 * s - start).collect();
-        let mut mirrored = self.plan.clone();
-        mirrored.start = start;
-        exact(&mirrored).map_or(f64::INFINITY, |mirrored| {
+        let mirrored = self.plan.with(|spec| {
+            spec.algorithm.rounds_mut().start = Start::List(start);
+        });
+        mirrored.and_then(|plan| exact(&plan)).map_or(f64::INFINITY, |mirrored| {
             let column = mirrored.curve.column(Measurement::Distance);
             let distances: Vec<(u64, f64)> =
                 column.into_iter().map(|(step, statistic)| (step, statistic.mean)).collect();
@@ -139,7 +149,7 @@ impl Studied {
         let distance = |theta: &Vec<f64>| {
             theta.iter().zip(stable).map(|(t, s)| (t - s) * (t - s)).sum::<f64>()
         };
-        self.run.final_theta.iter().flatten().map(distance).collect()
+        self.run.final_theta().iter().flatten().map(distance).collect()
     }
 }
 

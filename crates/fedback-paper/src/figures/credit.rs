@@ -2,13 +2,13 @@
 //! made on means of a few runs, and say so where those do not decide.
 
 use fedback_core::protocol::Step;
+use fedback_lab::measure::Measurement;
+use fedback_lab::words;
 use fedback_theory::degeneracy::degeneracy;
 use fedback_theory::optimal::optimal_point;
 
-use super::study::{Studied, Study};
-use crate::measure::Measurement;
 use crate::report::{Claim, Panel, Verdict};
-use crate::words;
+use crate::study::{Studied, Study};
 
 /// Two panels for every batch size: the distance and the loss of the three schemes.
 pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
@@ -32,7 +32,7 @@ pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
 
 /// The root mean square distance at the end.
 fn end(point: &Studied) -> f64 {
-    point.distance_at(point.last_step()).sqrt()
+    point.last_distance().sqrt()
 }
 
 /// The mean and the standard error of a measurement at the end.
@@ -50,23 +50,14 @@ fn advantage(worse: &Studied, better: &Studied) -> f64 {
     (worse.0 - better.0) / (worse.1 * worse.1 + better.1 * better.1).sqrt()
 }
 
-fn named(point: &Studied) -> String {
-    crate::chart::label_of(&point.run.name, &point.run.set)
-}
-
 /// Claims about runs of three schemes (full, I, II) for each of three batch sizes, started at zeros
 /// and at the stable point.
 pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
     let [from_zeros, from_stable, ..] = studies else { return Vec::new() };
-    let ends: Vec<(String, f64)> = from_zeros
-        .points
-        .iter()
-        .map(|point| (format!("{}: distance at the end", named(point)), end(point)))
-        .collect();
     vec![
         similar(from_zeros),
         second_beats_first(from_zeros),
-        batches(from_zeros, &ends),
+        batches(from_zeros),
         large_batch(from_zeros),
         stabilises(from_stable),
         performative(&from_zeros.points[0]),
@@ -89,13 +80,11 @@ fn similar(study: &Study) -> Claim {
         id: "credit-schemes-alike",
         place: "section 4.2",
         statement: "The convergence behaviours of all three schemes are very similar",
-        verdict: match (ratio < 1.1, apart < 0.01) {
-            (true, true) => Verdict::Holds,
-            (false, true) => {
-                Verdict::HoldsOnlyWhere("the loss is looked at, not the distance".into())
-            }
-            _ => Verdict::DoesNotHold,
-        },
+        verdict: Verdict::under(
+            apart < 0.01,
+            ratio < 1.1,
+            "the loss is looked at, not the distance",
+        ),
         reason: format!(
             "At the end the losses differ by {:.3} %, the distances by a factor of {ratio:.2}.",
             100.0 * apart
@@ -114,7 +103,6 @@ fn second_beats_first(study: &Study) -> Claim {
         .iter()
         .map(|group| {
             let score = advantage(&group[1], &group[2]);
-
             let batch = group[0].plan.protocol.batch;
             numbers.push((format!("batch {batch}: advantage of II in standard errors"), score));
             score
@@ -132,14 +120,14 @@ fn second_beats_first(study: &Study) -> Claim {
         place: "section 3.4",
         statement: "Scheme II slightly outperforms scheme I",
         verdict,
-        reason: "Mean squared distances at the end, their difference in standard errors: with this many \
-                 runs two of them are needed to tell."
+        reason: "Mean squared distances at the end, their difference in standard errors: with \
+                 this many runs two of them are needed to tell."
             .into(),
         numbers,
     }
 }
 
-fn batches(study: &Study, ends: &[(String, f64)]) -> Claim {
+fn batches(study: &Study) -> Claim {
     let groups = study.by_batch();
     let improves = (0..3)
         .all(|scheme| groups.windows(2).all(|pair| end(&pair[1][scheme]) < end(&pair[0][scheme])));
@@ -147,9 +135,9 @@ fn batches(study: &Study, ends: &[(String, f64)]) -> Claim {
         id: "credit-larger-batch-faster",
         place: "appendix",
         statement: "A larger batch size improves the convergence of all three schemes",
-        verdict: if improves { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: Verdict::of(improves),
         reason: "Distances at the end, scheme by scheme.".into(),
-        numbers: ends.to_vec(),
+        numbers: study.numbers("distance at the end", end),
     }
 }
 
@@ -169,8 +157,8 @@ fn large_batch(study: &Study) -> Claim {
             (false, false) => Verdict::NotDecidable,
         },
         reason: format!(
-            "With batch {batch} the distances at the end are {:.2} (I) and {:.2} (II) times that of full \
-             participation: batches lower the noise of observations, not that of cohorts.",
+            "With batch {batch} the distances at the end are {:.2} (I) and {:.2} (II) times that \
+             of full participation: batches lower the noise of observations, not that of cohorts.",
             ratios[0], ratios[1]
         ),
         numbers: vec![
@@ -183,25 +171,23 @@ fn large_batch(study: &Study) -> Claim {
 fn stabilises(study: &Study) -> Claim {
     let share = |point: &Studied| {
         let peak = point.distances().iter().map(|(_, d)| *d).fold(0.0, f64::max);
-        (point.distance_at(point.last_step()) / peak).sqrt()
+        (point.last_distance() / peak).sqrt()
     };
-    let returns: Vec<(f64, f64)> =
-        study.points.iter().map(|point| (point.plan.protocol.batch.size(), share(point))).collect();
     let worst = |single: bool| {
-        let of = returns.iter().filter(|(batch, _)| (*batch == 1.0) == single);
-        of.map(|(_, share)| *share).fold(0.0, f64::max)
+        let is_meant = |point: &&Studied| (point.plan.protocol.batch.size() == 1.0) == single;
+        study.points.iter().filter(is_meant).map(share).fold(0.0, f64::max)
     };
     let (large, single) = (worst(false), worst(true));
-    // The noise goes with the root of the step: before that has fallen to a quarter nothing can have
-    // come back to half.
+    // The noise goes with the root of the step: before that has fallen to a quarter nothing can
+    // have come back to half.
     let first = &study.points[0];
     let step = |t: u64| first.plan.protocol.step_size.at(Step(t));
     let decayed = step(first.last_step()) / step(0);
     Claim {
         id: "credit-stabilises-from-stable-point",
         place: "appendix",
-        statement: "Started at the stable point the model deviates and stabilises back, for batch sizes \
-                    larger than 1",
+        statement: "Started at the stable point the model deviates and stabilises back, for batch \
+                    sizes larger than 1",
         verdict: match (large < 0.5, single < 0.5) {
             _ if decayed > 0.25 => Verdict::NotDecidable,
             (true, false) => Verdict::Holds,
@@ -211,25 +197,20 @@ fn stabilises(study: &Study) -> Claim {
             (false, _) => Verdict::DoesNotHold,
         },
         reason: format!(
-            "At the end at most {:.0} % of the largest distance is left with larger batches, {:.0} % with \
-             a batch of 1.",
+            "At the end at most {:.0} % of the largest distance is left with larger batches, \
+             {:.0} % with a batch of 1.",
             100.0 * large,
             100.0 * single
         ),
-        numbers: study
-            .points
-            .iter()
-            .zip(&returns)
-            .map(|(point, (_, share))| (format!("{}: left of the peak", named(point)), *share))
-            .collect(),
+        numbers: study.numbers("left of the peak", share),
     }
 }
 
 fn performative(point: &Studied) -> Claim {
     let stable = point.plan.stable_point.as_deref();
     let starts: Vec<&[f64]> = stable.into_iter().collect();
-    let optimal = optimal_point(&point.plan.federation, &starts).map(|optimal| optimal.theta);
-    let found = degeneracy(&point.plan.federation, stable, optimal.as_deref());
+    let optimal = optimal_point(point.plan.federation(), &starts).map(|optimal| optimal.theta);
+    let found = degeneracy(point.plan.federation(), stable, optimal.as_deref());
     let stable = stable.unwrap_or_default();
     let size = stable.iter().map(|t| t * t).sum::<f64>().sqrt();
     let number = |distance: Option<f64>| distance.unwrap_or(f64::NAN);
@@ -237,14 +218,12 @@ fn performative(point: &Studied) -> Claim {
         id: "credit-is-performative",
         place: "section 4.2",
         statement: "The credit experiment shows learning under a performative shift",
-        verdict: match found.absorbed || found.is_small() {
-            true => Verdict::HoldsOnlyWhere(
-                "sensitivities differ far more between clients: here the free intercept nearly absorbs \
-                 the reaction"
-                    .into(),
-            ),
-            false => Verdict::Holds,
-        },
+        verdict: Verdict::under(
+            true,
+            !found.absorbed && !found.is_small(),
+            "sensitivities differ far more between clients: here the free intercept nearly \
+             absorbs the reaction",
+        ),
         reason: words::degeneracy(&found),
         numbers: vec![
             ("size of the stable point".into(), size),

@@ -13,10 +13,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fedback_lab::credit::{ROWS, SHA256, place, recognise, sha256};
+use fedback_lab::error::Error;
+use serde::{Serialize, Serializer};
 use zip::ZipArchive;
-
-use super::{Recognised, SHA256, place, recognise, sha256};
-use crate::error::Error;
 
 const PACKAGE: &str = "whynot==0.12.0";
 const WHEEL_SHA256: &str = "d1cfea71ec740ba69f72c5e2b403c443395112392e4849fda392787b6075e3b9";
@@ -30,22 +30,64 @@ const NAMES: [&str; 3] = ["credit_data.zip", "credit_data.csv", "cs-training.csv
 const MOST_BYTES: u64 = 1 << 26;
 
 /// The table in its place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Fetched {
     /// Where it is.
+    #[serde(serialize_with = "shown")]
     pub path: PathBuf,
     /// Its hash.
     pub sha256: String,
     /// Its size.
     pub bytes: usize,
-    /// How it was recognised.
-    pub recognised: Recognised,
+    /// Its rows.
+    pub rows: usize,
+    /// Whether its bytes are those that results were verified with.
+    pub verified: bool,
     /// Whether it had to be written.
     pub written: bool,
 }
 
+/// A path that is not UTF-8 is shown as well as it can be.
+fn shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+impl Fetched {
+    fn new(path: PathBuf, table: &[u8], written: bool) -> Self {
+        let sha256 = sha256(table);
+        let verified = sha256 == SHA256;
+        Fetched { path, sha256, bytes: table.len(), rows: ROWS, verified, written }
+    }
+
+    /// What is to be said of a copy that was not verified.
+    pub fn doubt(&self) -> Option<&'static str> {
+        (!self.verified).then_some(
+            "the columns and rows are those of the credit table, but the bytes are not those of \
+             the copy that results were verified with; numbers may differ",
+        )
+    }
+}
+
+/// Puts the table into the user's cache: out of a file where one is given, fetched where the
+/// verified copy is not there already. `hear` is told what takes time; stops soon after `stop` is
+/// set.
+pub fn provide(
+    file: Option<&Path>,
+    hear: &dyn Fn(&str),
+    stop: &AtomicBool,
+) -> Result<Fetched, Error> {
+    if let Some(file) = file {
+        return from_file(file);
+    }
+    if let Some(present) = present()? {
+        return Ok(present);
+    }
+    hear("fetching with pip (7.5 MB)");
+    with_pip(stop)
+}
+
 /// Takes the table from a file: `cs-training.csv`, an archive with it, or the wheel.
-pub fn from_file(path: &Path) -> Result<Fetched, Error> {
+fn from_file(path: &Path) -> Result<Fetched, Error> {
     let wrong = |why: String| Error::input(path.display(), why);
     let size = fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     if size.is_dir() || size.len() > MOST_BYTES {
@@ -56,26 +98,19 @@ pub fn from_file(path: &Path) -> Result<Fetched, Error> {
         true => unpack(bytes).map_err(wrong)?,
         false => bytes,
     };
-    let recognised = recognise(&table).map_err(wrong)?;
-    keep(&table, recognised)
+    recognise(&table).map_err(wrong)?;
+    keep(&table)
 }
 
 /// The table in the cache, where it is the verified copy already.
-pub fn present() -> Result<Option<Fetched>, Error> {
+fn present() -> Result<Option<Fetched>, Error> {
     let path = place().map_err(Error::Failed)?;
-    let Ok(bytes) = fs::read(&path) else { return Ok(None) };
-    let sha256 = sha256(&bytes);
-    Ok((sha256 == SHA256).then_some(Fetched {
-        path,
-        sha256,
-        bytes: bytes.len(),
-        recognised: Recognised::ByHash,
-        written: false,
-    }))
+    let there = fs::read(&path).map(|table| Fetched::new(path, &table, false));
+    Ok(there.ok().filter(|there| there.verified))
 }
 
-/// Fetches the wheel with pip and takes the table out of it; stops soon after `stop` is set.
-pub fn with_pip(stop: &AtomicBool) -> Result<Fetched, Error> {
+/// Fetches the wheel with pip and takes the table out of it.
+fn with_pip(stop: &AtomicBool) -> Result<Fetched, Error> {
     let folder = tempfile::tempdir()
         .map_err(|error| Error::Failed(format!("no temporary folder can be made: {error}")))?;
     let wheel = download(folder.path(), stop)?;
@@ -86,16 +121,17 @@ pub fn with_pip(stop: &AtomicBool) -> Result<Fetched, Error> {
     verify("the archive in the wheel", &archive, ARCHIVE_SHA256).map_err(refuse)?;
     let table = unpack(archive).map_err(refuse)?;
     verify("the table in the wheel", &table, SHA256).map_err(refuse)?;
-    keep(&table, Recognised::ByHash)
+    keep(&table)
 }
 
 /// What to do where pip cannot help.
 fn otherwise() -> String {
     format!(
         "Either run `python3 -m pip download --no-deps {PACKAGE}` where there is a network, bring \
-         the wheel here and give it by `fedback data credit --from whynot-0.12.0-py3-none-any.whl`; \
-         or download cs-training.csv of the Kaggle competition GiveMeSomeCredit, whose terms are \
-         yours to accept, and give it by `fedback data credit --from cs-training.csv`"
+         the wheel here and give it by `fedback data credit --from \
+         whynot-0.12.0-py3-none-any.whl`; or download cs-training.csv of the Kaggle competition \
+         GiveMeSomeCredit, whose terms are yours to accept, and give it by `fedback data credit \
+         --from cs-training.csv`"
     )
 }
 
@@ -177,21 +213,15 @@ fn entry(archive: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Strin
 }
 
 /// Puts the table in its place, whole or not at all.
-fn keep(table: &[u8], recognised: Recognised) -> Result<Fetched, Error> {
+fn keep(table: &[u8]) -> Result<Fetched, Error> {
     let path = place().map_err(Error::Failed)?;
-    let fetched = Fetched {
-        sha256: sha256(table),
-        bytes: table.len(),
-        recognised,
-        written: fs::read(&path).map_or(true, |there| there != table),
-        path,
-    };
-    if fetched.written {
-        write(&fetched.path, table).map_err(|error| {
-            Error::Failed(format!("{} cannot be written: {error}", fetched.path.display()))
+    let new = fs::read(&path).map_or(true, |there| there != table);
+    if new {
+        write(&path, table).map_err(|error| {
+            Error::Failed(format!("{} cannot be written: {error}", path.display()))
         })?;
     }
-    Ok(fetched)
+    Ok(Fetched::new(path, table, new))
 }
 
 fn write(path: &Path, table: &[u8]) -> std::io::Result<()> {

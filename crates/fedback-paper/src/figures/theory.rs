@@ -2,15 +2,16 @@
 //! theorems' bounds as printed and as corrected, in one picture.
 
 use fedback_core::protocol::{Protocol, Scheme};
+use fedback_lab::figure::{Axis, Figure, Mark, Series};
+use fedback_lab::measure::Measurement;
+use fedback_lab::plan::Plan;
 use fedback_theory::asymptotic::LargeTime;
+use fedback_theory::bounds::{Bound, Bounds};
 use fedback_theory::exact::ExactCurve;
 
-use super::study::{Studied, Study};
 use crate::bounds::{Guarantees, Overrides};
-use crate::figure::{Axis, Figure, Mark, Series};
-use crate::measure::Measurement;
-use crate::plan::Plan;
 use crate::report::{Claim, Panel, Verdict};
+use crate::study::{Studied, Study};
 
 /// How far exact curves are followed, in local steps: to where the law of large t is visible.
 const HORIZON: u64 = 1_000_000;
@@ -21,7 +22,7 @@ pub(super) fn panels(studies: &[Study], title: &str) -> Vec<Panel> {
     points
         .iter()
         .map(|point| {
-            let scheme = scheme_name(&point.protocol);
+            let scheme = scheme_name(&point.plan.protocol);
             (format!("theory-{}", scheme.replace(' ', "-")), picture(point, title, &scheme))
         })
         .collect()
@@ -37,8 +38,8 @@ fn scheme_name(protocol: &Protocol) -> String {
 }
 
 fn picture(point: &Studied, title: &str, scheme: &str) -> Figure {
-    let guarantees = point.guarantees(&point.protocol);
-    let exact = long_curve(&point.plan, &point.protocol);
+    let guarantees = point.guarantees(&point.plan.protocol);
+    let exact = long_curve(&point.plan, &point.plan.protocol);
     let simulated = point.run.curve.column(Measurement::Distance);
     let error = |sd: Option<f64>| 2.0 * sd.unwrap_or(0.0) / (point.run.repetitions as f64).sqrt();
     let measured = simulated.iter().map(|(t, s)| (*t as f64, s.mean)).collect();
@@ -77,7 +78,7 @@ fn law_at(law: &LargeTime, step: f64) -> f64 {
 /// The exact mean square distance at geometrically spaced aggregations up to the horizon.
 fn long_curve(plan: &Plan, protocol: &Protocol) -> Vec<(f64, f64)> {
     let stable = plan.stable_point.as_deref();
-    let Ok(mut curve) = ExactCurve::new(&plan.federation, protocol, None, &plan.start, stable)
+    let Ok(mut curve) = ExactCurve::new(plan.federation(), protocol, None, &plan.start, stable)
     else {
         return Vec::new();
     };
@@ -93,6 +94,17 @@ fn long_curve(plan: &Plan, protocol: &Protocol) -> Vec<(f64, f64)> {
     points
 }
 
+/// The first step at which a curve is at most `goal`; infinite where none is.
+fn arrival(curve: &[(f64, f64)], goal: f64) -> f64 {
+    let first = curve.iter().find(|(_, distance)| *distance <= goal);
+    first.map_or(f64::INFINITY, |(step, _)| *step)
+}
+
+/// T_ε by a bound.
+fn steps_by(bound: &Bound, found: &Guarantees) -> f64 {
+    found.cost(bound).map_or(f64::NAN, |cost| cost.steps)
+}
+
 /// What the theorems say against what happens.
 pub(super) fn claims(studies: &[Study]) -> Vec<Claim> {
     let points = &studies[0].points;
@@ -105,9 +117,9 @@ fn rate(points: &[Studied]) -> Claim {
     let mut numbers = Vec::new();
     let mut agrees = true;
     for point in points {
-        let scheme = scheme_name(&point.protocol);
-        let law = point.guarantees(&point.protocol).asymptotic;
-        let end = long_curve(&point.plan, &point.protocol).last().copied();
+        let scheme = scheme_name(&point.plan.protocol);
+        let law = point.guarantees(&point.plan.protocol).asymptotic;
+        let end = long_curve(&point.plan, &point.plan.protocol).last().copied();
         let ratio = match (law, end) {
             (Ok(law), Some((step, distance))) => distance / law_at(&law, step),
             _ => f64::NAN,
@@ -119,13 +131,11 @@ fn rate(points: &[Studied]) -> Claim {
         id: "rate-one-over-t",
         place: "section 3",
         statement: "P-FedAvg converges at the rate O(1/T)",
-        verdict: match agrees {
-            true => Verdict::Holds,
-            false => Verdict::HoldsOnlyWhere("2β times the gradient margin is above one".into()),
-        },
+        verdict: Verdict::under(true, agrees, "2β times the gradient margin is above one"),
         reason: format!(
-            "After {HORIZON} steps the exact mean square distance is compared with the law of large t: the \
-             variance from a Lyapunov equation, over t, and the squared bias of local steps, over t²."
+            "After {HORIZON} steps the exact mean square distance is compared with the law of \
+             large t: the variance from a Lyapunov equation, over t, and the squared bias of \
+             local steps, over t²."
         ),
         numbers,
     }
@@ -136,22 +146,21 @@ fn looseness(points: &[Studied]) -> Claim {
     let mut numbers = Vec::new();
     let mut held = true;
     for point in points {
-        let scheme = scheme_name(&point.protocol);
-        let guarantees = point.guarantees(&point.protocol);
-        let reached = long_curve(&point.plan, &point.protocol);
+        let scheme = scheme_name(&point.plan.protocol);
+        let guarantees = point.guarantees(&point.plan.protocol);
+        let reached = long_curve(&point.plan, &point.plan.protocol);
         for (version, bound) in
             [("printed", &guarantees.bounds.printed), ("corrected", &guarantees.bounds.corrected)]
         {
             let Some(step_size) = bound.step_size() else { continue };
-            let protocol = Protocol { step_size, ..point.protocol };
+            let protocol = Protocol { step_size, ..point.plan.protocol };
             let curve = long_curve(&point.plan, &protocol);
             let above = |(t, distance): &(f64, f64)| {
                 bound.at(*t).is_some_and(|b| *distance <= b * (1.0 + 1e-9))
             };
             held &= curve.iter().all(above);
-            let needed = guarantees.accuracy.and_then(|accuracy| bound.steps_to(accuracy));
             let name = format!("{scheme}, {version}: steps until 1 % by the bound");
-            numbers.push((name, needed.unwrap_or(f64::NAN)));
+            numbers.push((name, steps_by(bound, &guarantees)));
             if let Some(ratio) =
                 reached.last().and_then(|(t, distance)| Some(bound.at(*t)? / distance))
             {
@@ -159,15 +168,13 @@ fn looseness(points: &[Studied]) -> Claim {
             }
         }
         let goal = guarantees.accuracy.unwrap_or(f64::NAN);
-        let first = reached.iter().find(|(_, distance)| *distance <= goal);
-        let steps = first.map_or(f64::INFINITY, |(t, _)| *t);
-        numbers.push((format!("{scheme}: steps until 1 % in fact"), steps));
+        numbers.push((format!("{scheme}: steps until 1 % in fact"), arrival(&reached, goal)));
     }
     Claim {
         id: "bounds-hold",
         place: "theorems 3.1 to 3.3",
         statement: "The mean square distance is at most υ/(γ + t)",
-        verdict: if held { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: Verdict::of(held),
         reason:
             "Under the theorems' own steps. The numbers of steps that the bounds ask for stand \
                  beside those that are needed with the steps of the figure."
@@ -186,12 +193,12 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         .map(|point| {
             let values: Vec<f64> = local_steps
                 .iter()
-                .map(|&e| point.guarantees(&Protocol { local_steps: e, ..point.protocol }))
+                .map(|&e| point.guarantees(&Protocol { local_steps: e, ..point.plan.protocol }))
                 .filter_map(|found| found.bounds.printed.b.ok())
                 .collect();
             let largest = values.iter().copied().fold(0.0, f64::max);
             let ratio = largest / values.iter().copied().fold(f64::INFINITY, f64::min);
-            let scheme = scheme_name(&point.protocol);
+            let scheme = scheme_name(&point.plan.protocol);
             numbers.push((format!("{scheme}: largest B to smallest, E = 2 to 50"), ratio));
             ratio
         })
@@ -200,16 +207,17 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         id: "b-almost-constant",
         place: "section 3.4",
         statement: "B, B1 and B2 are almost constant with respect to E",
-        verdict: match (spread[0] < 2.0, spread[1].max(spread[2]) < 2.0) {
-            (true, true) => Verdict::Holds,
-            (true, false) => Verdict::HoldsOnlyWhere("all clients participate".into()),
-            _ => Verdict::DoesNotHold,
-        },
+        verdict: Verdict::under(
+            spread[0] < 2.0,
+            spread[1].max(spread[2]) < 2.0,
+            "all clients participate",
+        ),
         reason: "As printed, over E = 2, 5, 10, 20, 50.".into(),
         numbers,
     };
-    let b =
-        |point: &Studied| point.guarantees(&point.protocol).bounds.printed.b.unwrap_or(f64::NAN);
+    let b = |point: &Studied| {
+        point.guarantees(&point.plan.protocol).bounds.printed.b.unwrap_or(f64::NAN)
+    };
     let (b1, b2) = (b(first), b(second));
     let (left1, left2) = (first.left_at_the_end(), second.left_at_the_end());
     let agree = if (b1 > b2) == (left1 > left2) { "agree" } else { "do not agree" };
@@ -217,7 +225,7 @@ fn constants(points: &[Studied]) -> Vec<Claim> {
         id: "b1-above-b2",
         place: "section 4.1",
         statement: "Scheme II is better because B1 > B2",
-        verdict: if b1 > b2 { Verdict::Holds } else { Verdict::DoesNotHold },
+        verdict: Verdict::of(b1 > b2),
         reason: format!("The constants as printed; the exact expectations {agree} with the order."),
         numbers: vec![
             ("B1".into(), b1),
@@ -235,20 +243,18 @@ fn more_with_e(point: &Studied) -> Claim {
     let costs: Vec<f64> = [1usize, 2, 5, 10, 20, 50]
         .iter()
         .map(|&e| {
-            let found = point.guarantees(&Protocol { local_steps: e, ..point.protocol });
-            let bound = &found.bounds.printed;
-            let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
+            let found = point.guarantees(&Protocol { local_steps: e, ..point.plan.protocol });
+            let steps = steps_by(&found.bounds.printed, &found);
             numbers.push((format!("E = {e}: T_eps for 1 % as printed"), steps));
             steps
         })
         .collect();
     let grows = costs.windows(2).all(|pair| pair[1] > pair[0]);
     let mut needed = |e: usize| {
-        let protocol = Protocol { local_steps: e, ..point.protocol };
+        let protocol = Protocol { local_steps: e, ..point.plan.protocol };
         let curve = long_curve(&point.plan, &protocol);
         let goal = 0.01 * curve.first().map_or(f64::NAN, |(_, distance)| *distance);
-        let arrived = curve.iter().find(|(_, distance)| *distance <= goal);
-        let steps = arrived.map_or(f64::INFINITY, |(step, _)| *step);
+        let steps = arrival(&curve, goal);
         numbers.push((format!("E = {e}: steps needed for 1 %"), steps));
         steps
     };
@@ -257,14 +263,13 @@ fn more_with_e(point: &Studied) -> Claim {
         id: "steps-grow-with-e",
         place: "section 3.4",
         statement: "The number of steps T_ε grows with E",
-        verdict: match (grows, in_fact) {
-            (true, true) => Verdict::Holds,
-            (true, false) => {
-                Verdict::HoldsOnlyWhere("the bound is meant, not the steps that are needed".into())
-            }
-            (false, _) => Verdict::DoesNotHold,
-        },
-        reason: "The printed bound of full participation, for a hundredth of the first squared distance."
+        verdict: Verdict::under(
+            grows,
+            in_fact,
+            "the bound is meant, not the steps that are needed",
+        ),
+        reason: "The printed bound of full participation, for a hundredth of the first squared \
+                 distance."
             .into(),
         numbers,
     }
@@ -278,36 +283,30 @@ impl Studied {
 }
 
 fn fewer_with_k(point: &Studied) -> Claim {
-    let sizes = [5usize, 10, 20];
     let mut numbers = Vec::new();
-    let mut steps = |version: &str| -> Vec<f64> {
-        sizes
-            .iter()
-            .map(|&cohort| {
-                let scheme = Scheme::WithReplacement { cohort };
-                let found = point.guarantees(&Protocol { scheme, ..point.protocol });
-                let bound = match version {
-                    "printed" => &found.bounds.printed,
-                    _ => &found.bounds.corrected,
-                };
-                let steps = found.accuracy.and_then(|a| bound.steps_to(a)).unwrap_or(f64::NAN);
-                numbers.push((format!("{version}, K = {cohort}: T_eps for 1 %"), steps));
-                steps
-            })
-            .collect()
+    let mut steps = |version: &str, of: fn(&Bounds) -> &Bound| {
+        [5, 10, 20].map(|cohort| {
+            let scheme = Scheme::WithReplacement { cohort };
+            let found = point.guarantees(&Protocol { scheme, ..point.plan.protocol });
+            let steps = steps_by(of(&found.bounds), &found);
+            numbers.push((format!("{version}, K = {cohort}: T_eps for 1 %"), steps));
+            steps
+        })
     };
-    let (printed, corrected) = (steps("printed"), steps("corrected"));
+    let printed = steps("printed", |bounds| &bounds.printed);
+    let corrected = steps("corrected", |bounds| &bounds.corrected);
     let falls = |values: &[f64]| values.windows(2).all(|pair| pair[1] < pair[0] * (1.0 - 1e-9));
     Claim {
         id: "steps-fall-with-k",
         place: "section 3.4",
         statement: "T_ε decreases monotonically with K",
-        verdict: match (falls(&printed), falls(&corrected)) {
-            (true, _) => Verdict::Holds,
-            (false, true) => Verdict::HoldsOnlyWhere("the bounds are corrected".into()),
-            _ => Verdict::DoesNotHold,
-        },
-        reason: "Scheme I. Where υ is γ times the first distance, the printed bound does not depend on K."
+        verdict: Verdict::under(
+            falls(&printed) || falls(&corrected),
+            falls(&printed),
+            "the bounds are corrected",
+        ),
+        reason: "Scheme I. Where υ is γ times the first distance, the printed bound does not \
+                 depend on K."
             .into(),
         numbers,
     }

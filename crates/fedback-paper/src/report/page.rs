@@ -1,7 +1,8 @@
 //! The HTML page of a report.
 
+use fedback_lab::words::short;
+
 use super::{Claim, Report, Section, Source, VERSION, Verdict};
-use crate::words::short;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -31,17 +32,24 @@ pub(super) fn html(report: &Report) -> String {
 fn made(report: &Report) -> String {
     let Source { authors, title, published, link } = report.source;
     let seeds: Vec<String> = report.seeds().iter().map(u64::to_string).collect();
-    let [claims, counts @ ..] = report.tally();
-    let words = ["hold", "hold only under a condition", "do not hold", "cannot be decided"];
-    let tally: Vec<String> =
-        counts.iter().zip(words).map(|(count, word)| format!("{count} {word}")).collect();
+    let words = [
+        ["holds", "hold"],
+        ["holds only under a condition", "hold only under a condition"],
+        ["does not hold", "do not hold"],
+        ["cannot be decided", "cannot be decided"],
+    ];
+    let counts = report.tally().into_iter().zip(words).filter(|(count, _)| *count > 0);
+    let tally: Vec<String> = counts
+        .map(|(count, [one, many])| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
     format!(
         "<p>{}: <a href=\"{link}\"><cite>{}</cite></a>, {published}</p>\n\
          <p class=\"quiet\">fedback {VERSION} · seed {}</p>\n\
-         <p class=\"tally\">Of {claims} claims {}.</p>\n",
+         <p class=\"tally\">Of {} claims {}.</p>\n",
         escape(authors),
         escape(title),
         seeds.join(", "),
+        report.claims().count(),
         tally.join(", ")
     )
 }
@@ -66,9 +74,9 @@ fn summary(report: &Report) -> String {
         return String::new();
     }
     format!(
-        "<h2 id=\"verdicts\">Claims and verdicts</h2>\n<div class=\"wide\"><table>\
+        "<h2 id=\"verdicts\">Claims and verdicts</h2>\n<table class=\"claims\">\
          <thead><tr><th>claim</th><th>verdict</th><th>where</th></tr></thead>\
-         <tbody>{rows}</tbody></table></div>\n"
+         <tbody>{rows}</tbody></table>\n"
     )
 }
 

@@ -1,16 +1,16 @@
 //! A report: figures, claims with verdicts, and one page that shows them.
 //!
-//! The page is one file that works offline: the figures are the same SVGs as the files beside it, with
-//! a small script of ours that adds values under the pointer and hides series.
+//! The page is one file that works offline: the figures are the same SVGs as the files beside it,
+//! with a small script of ours that adds values under the pointer and hides series.
 
 mod page;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Map, Value, json};
-
-use crate::error::Error;
-use crate::figure::Figure;
+use fedback_lab::error::Error;
+use fedback_lab::figure::Figure;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -27,7 +27,33 @@ pub enum Verdict {
     NotDecidable,
 }
 
+/// The kinds of verdicts as `verdicts.json` counts them.
+const KINDS: [&str; 4] = ["holds", "holds_only_where", "does_not_hold", "not_decidable"];
+
 impl Verdict {
+    /// Of a claim that holds or does not.
+    pub fn of(holds: bool) -> Self {
+        if holds { Verdict::Holds } else { Verdict::DoesNotHold }
+    }
+
+    /// Of a claim that may hold under a condition only.
+    pub fn under(holds: bool, always: bool, condition: &str) -> Self {
+        match holds && !always {
+            true => Verdict::HoldsOnlyWhere(condition.into()),
+            false => Verdict::of(holds),
+        }
+    }
+
+    /// Its place among the kinds.
+    fn kind(&self) -> usize {
+        match self {
+            Verdict::Holds => 0,
+            Verdict::HoldsOnlyWhere(_) => 1,
+            Verdict::DoesNotHold => 2,
+            Verdict::NotDecidable => 3,
+        }
+    }
+
     /// The verdict in words.
     pub fn words(&self) -> String {
         match self {
@@ -39,21 +65,34 @@ impl Verdict {
     }
 }
 
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.words())
+    }
+}
+
 /// A claim, the numbers that decide it, and the verdict they lead to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Claim {
     /// Its name in `verdicts.json`.
     pub id: &'static str,
     /// Where it is made.
+    #[serde(rename = "section")]
     pub place: &'static str,
     /// What is claimed.
+    #[serde(rename = "claim")]
     pub statement: &'static str,
     /// What the numbers say.
     pub verdict: Verdict,
     /// How they say it.
     pub reason: String,
     /// The numbers.
+    #[serde(serialize_with = "object")]
     pub numbers: Vec<(String, f64)>,
+}
+
+fn object<S: Serializer>(numbers: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(numbers.iter().map(|(name, number)| (name, number)))
 }
 
 /// A figure with its file name, without ending.
@@ -128,19 +167,15 @@ impl Report {
         Ok(folder.join("report.html"))
     }
 
-    /// How many claims met each verdict: all, holds, holds only where, does not, not decidable.
-    fn tally(&self) -> [usize; 5] {
-        let mut tally = [0; 5];
-        for claim in self.sections.iter().flat_map(|section| &section.claims) {
-            let place = match claim.verdict {
-                Verdict::Holds => 1,
-                Verdict::HoldsOnlyWhere(_) => 2,
-                Verdict::DoesNotHold => 3,
-                Verdict::NotDecidable => 4,
-            };
-            tally[0] += 1;
-            tally[place] += 1;
-        }
+    /// All claims.
+    pub fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.sections.iter().flat_map(|section| &section.claims)
+    }
+
+    /// How many claims met each kind of verdict.
+    fn tally(&self) -> [usize; KINDS.len()] {
+        let mut tally = [0; KINDS.len()];
+        self.claims().for_each(|claim| tally[claim.verdict.kind()] += 1);
         tally
     }
 
@@ -154,35 +189,22 @@ impl Report {
 
     /// All claims, as JSON.
     pub fn verdicts(&self) -> Value {
-        let claims = self.sections.iter().flat_map(|section| {
+        let mut tally = json!({ "claims": self.claims().count() });
+        KINDS.iter().zip(self.tally()).for_each(|(kind, count)| tally[kind] = json!(count));
+        let verdicts = self.sections.iter().flat_map(|section| {
             section.claims.iter().map(|claim| {
-                let numbers: Map<String, Value> =
-                    claim.numbers.iter().map(|(name, x)| (name.clone(), json!(x))).collect();
-                json!({
-                    "id": claim.id,
-                    "figure": section.id,
-                    "section": claim.place,
-                    "claim": claim.statement,
-                    "verdict": claim.verdict.words(),
-                    "reason": claim.reason,
-                    "numbers": numbers,
-                })
+                let mut object = json!(claim);
+                object["figure"] = json!(section.id);
+                object
             })
         });
-        let [claims_judged, holds, only_where, does_not, open] = self.tally();
         json!({
             "format": 1,
             "version": VERSION,
             "seeds": self.seeds(),
             "paper": self.source.link,
-            "tally": {
-                "claims": claims_judged,
-                "holds": holds,
-                "holds_only_where": only_where,
-                "does_not_hold": does_not,
-                "not_decidable": open,
-            },
-            "verdicts": claims.collect::<Vec<_>>(),
+            "tally": tally,
+            "verdicts": verdicts.collect::<Vec<_>>(),
         })
     }
 }

@@ -1,17 +1,21 @@
 //! The paper's guarantees for a plan: constants, bounds, the law of large t.
 
-use crate::error::Error;
-use fedback_core::protocol::{LocalRule, Protocol, Scheme, ServerRule, StepSize};
-use fedback_theory::asymptotic::{LargeTime, NoLaw, large_time};
-use fedback_theory::bounds::{Bound, Bounds, Value};
+mod words;
+
+use fedback_core::protocol::{Protocol, Scheme};
+use fedback_lab::check::words::algorithm;
+use fedback_lab::error::Error;
+use fedback_lab::plan::Plan;
+use fedback_lab::spec::KeyError;
+use fedback_lab::words::{how, origin};
+use fedback_theory::asymptotic::{LargeTime, large_time};
+use fedback_theory::bounds::{Bound, Bounds, Cost, Value, are_about};
 use fedback_theory::constants::{Constant, Constants};
 use fedback_theory::stable;
 use serde_json::{Map, Value as Json, json};
 
-use crate::check::words::algorithm;
-use crate::plan::Plan;
-use crate::spec::KeyError;
-use crate::words;
+use words::no_law;
+pub use words::undefined;
 
 /// What the user says instead of what would be derived.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -71,46 +75,38 @@ pub struct Guarantees {
     /// C.
     pub communication_cost: f64,
     /// E.
-    pub local_steps: u64,
-    /// The plan's own step size.
-    pub step_size: StepSize,
-}
-
-/// What reaching an accuracy costs by a bound.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// T_ε = υ/ε − γ.
-    pub steps: f64,
-    /// 2⌊T_ε/E⌋: up and down.
-    pub communications: f64,
-    /// T_ε + C · T_ε/E, in local steps.
-    pub total_time: f64,
+    pub local_steps: usize,
 }
 
 impl Guarantees {
     /// The guarantees of a plan; refused where the theorems are not about it.
     pub fn of_plan(plan: &Plan, overrides: &Overrides) -> Result<Self, Error> {
         let protocol = &plan.protocol;
-        covered(protocol)?;
-        match protocol.scheme {
-            Scheme::FirstArrivals { .. } => Err(Error::input(
+        if !are_about(protocol) {
+            let why = format!(
+                "found {}; the theorems are about \"p-fedavg\" (`exact`, `check` and `plan` know \
+                 the other kinds too)",
+                algorithm(protocol)
+            );
+            return Err(Error::input("algorithm.kind", why));
+        }
+        if let Scheme::FirstArrivals { .. } = protocol.scheme {
+            return Err(Error::input(
                 "algorithm.scheme",
                 "found \"first-arrivals\"; the theorems are about full, with-replacement and \
                  without-replacement: cohorts drawn by chance, not by speed",
-            )),
-            Scheme::Full | Scheme::WithReplacement { .. } | Scheme::WithoutReplacement { .. } => {
-                Ok(Guarantees::of(plan, protocol, overrides))
-            }
+            ));
         }
+        Ok(Guarantees::of(plan, protocol, overrides))
     }
 
     /// The guarantees of a plan under a protocol that the theorems are about.
     pub fn of(plan: &Plan, protocol: &Protocol, overrides: &Overrides) -> Self {
-        let federation = &plan.federation;
-        let stable_point =
-            plan.stable_point.clone().or_else(|| stable::stable_point(federation, &plan.start));
-        let point = stable_point.as_deref();
-        let mut constants = Constants::of(federation, protocol, &plan.start, point);
+        let (federation, start, rounds) = (plan.federation(), &plan.start, plan.spec.rounds.0);
+        let solved = || stable::stable_point(federation, start);
+        let stable_point = plan.stable_point.clone().or_else(solved);
+        let (point, delta) = (stable_point.as_deref(), overrides.delta);
+        let mut constants = Constants::of(federation, protocol, start, point);
         for (place, given) in [
             (&mut constants.mu, overrides.mu),
             (&mut constants.smoothness, overrides.smoothness),
@@ -121,21 +117,8 @@ impl Guarantees {
                 *place = Constant::given(value);
             }
         }
-        let rounds = plan.spec.rounds.0;
-        let bounds = Bounds::new(
-            federation,
-            protocol,
-            &plan.start,
-            point,
-            &constants,
-            overrides.delta,
-            rounds,
-        );
-        let percent = constants
-            .delta_0
-            .value
-            .filter(|far| *far > 0.0 && far.is_finite())
-            .map(|far| far / 100.0);
+        let bounds = Bounds::new(federation, protocol, start, point, &constants, delta, rounds);
+        let far = constants.delta_0.value.filter(|far| *far > 0.0 && far.is_finite());
         Guarantees {
             theorem: match protocol.scheme {
                 Scheme::Full => "Theorem 3.1",
@@ -144,10 +127,9 @@ impl Guarantees {
                 Scheme::FirstArrivals { .. } => "none",
             },
             asymptotic: large_time(federation, protocol, point).map_err(|no| no_law(&no)),
-            accuracy: overrides.accuracy.or(percent),
+            accuracy: overrides.accuracy.or(far.map(|far| far / 100.0)),
             communication_cost: overrides.communication_cost.unwrap_or(1.0),
-            local_steps: protocol.local_steps as u64,
-            step_size: protocol.step_size,
+            local_steps: protocol.local_steps,
             constants,
             bounds,
         }
@@ -155,19 +137,14 @@ impl Guarantees {
 
     /// What a bound says that the accuracy costs.
     pub fn cost(&self, bound: &Bound) -> Option<Cost> {
-        let (steps, e) = (bound.steps_to(self.accuracy?)?, self.local_steps as f64);
-        Some(Cost {
-            steps,
-            communications: 2.0 * (steps / e).floor(),
-            total_time: steps + self.communication_cost * steps / e,
-        })
+        bound.cost(self.accuracy?, self.communication_cost, self.local_steps)
     }
 
     /// Every constant that one version does not have, with the reason.
     pub fn undefined(&self) -> Vec<(&'static str, String)> {
         let (printed, corrected) = (entries(&self.bounds.printed), entries(&self.bounds.corrected));
         let both = printed.into_iter().zip(corrected);
-        let words = |value: Value| value.map_err(words::undefined).err();
+        let words = |value: Value| value.map_err(undefined).err();
         both.filter_map(|((key, printed), (_, corrected))| {
             let why = match (words(printed), words(corrected)) {
                 (None, None) => return None,
@@ -198,10 +175,10 @@ impl Guarantees {
     /// The object of the JSON contract.
     pub fn to_json(&self) -> Json {
         let constants = self.constants().map(|(key, constant)| {
-            let (origin, how) = (words::origin(constant.how), words::how(constant.how));
-            (key, json!({"value": constant.value, "origin": origin, "how": how}))
+            let (value, origin, how) = (constant.value, origin(constant.how), how(constant.how));
+            (key, json!({"value": value, "origin": origin, "how": how}))
         });
-        let undefined = self.undefined().into_iter().map(|(key, why)| (key, json!(why)));
+        let missing = self.undefined().into_iter().map(|(key, why)| (key, json!(why)));
         let cost = |bound: &Bound| {
             self.cost(bound).map(|cost| {
                 json!({
@@ -216,7 +193,7 @@ impl Guarantees {
             "delta": self.bounds.delta,
             "printed": numbers(printed),
             "corrected": numbers(corrected),
-            "undefined": object(undefined),
+            "undefined": object(missing),
             "theorem": self.theorem,
             "constants": object(constants),
             "sensitivities": self.constants.sensitivities,
@@ -228,7 +205,7 @@ impl Guarantees {
             },
             "own_step": {
                 "covered": self.bounds.own_step.is_ok(),
-                "reason": self.bounds.own_step.map_err(words::undefined).err(),
+                "reason": self.bounds.own_step.map_err(undefined).err(),
                 "upsilon": self.bounds.own_step.ok(),
             },
             "alternative": {
@@ -237,7 +214,7 @@ impl Guarantees {
                 "gradient_bound": alternative.gradient_bound.ok(),
                 "upsilon_printed": alternative.printed.ok(),
                 "upsilon_corrected": alternative.corrected.ok(),
-                "reason": alternative.corrected.map_err(words::undefined).err(),
+                "reason": alternative.corrected.map_err(undefined).err(),
             },
             "asymptotic": {
                 "limit": self.asymptotic.as_ref().ok().map(|law| law.distance),
@@ -245,52 +222,6 @@ impl Guarantees {
                 "reason": self.asymptotic.as_ref().err(),
             },
         })
-    }
-}
-
-/// Refuses algorithms that the theorems are not about.
-fn covered(protocol: &Protocol) -> Result<(), Error> {
-    match (protocol.local, protocol.server) {
-        (LocalRule::Descent, ServerRule::Average) => Ok(()),
-        _ => Err(Error::input(
-            "algorithm.kind",
-            format!(
-                "found {}; the theorems are about \"p-fedavg\" (`exact`, `check` and `plan` know the \
-                 other kinds too)",
-                algorithm(protocol)
-            ),
-        )),
-    }
-}
-
-/// Why there is no law of large t, in words.
-fn no_law(why: &NoLaw) -> String {
-    match why {
-        NoLaw::NotAffine => {
-            "the law is computed for affine problems (the loss \"mean\") only".into()
-        }
-        NoLaw::NoStablePoint => "there is no stable point".into(),
-        NoLaw::ConstantStep => {
-            "with a constant step size the error does not vanish: it tends to a \
-                                bias and a noise floor, not to a law of order 1/t"
-                .into()
-        }
-        NoLaw::FirstArrivals => {
-            "the law is not computed for first arrivals of unequal speed".into()
-        }
-        NoLaw::Rescaled => "unequal weights without replacement, aggregating iterates: every \
-                            aggregation rescales θ at random, and the error does not vanish"
-            .into(),
-        NoLaw::TooLarge(most) => {
-            format!("matrix responses in more than {most} dimensions are too many unknowns")
-        }
-        NoLaw::NotSolved => "the Lyapunov equation is singular".into(),
-        NoLaw::TooSlow { twice_rate, beta } => format!(
-            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {}, not \
-             above 1: the error decays more slowly than 1/t; choose beta above {}",
-            words::factor(*twice_rate),
-            words::short(*beta)
-        ),
     }
 }
 

@@ -1,45 +1,8 @@
-//! The paper's theorems in words.
+//! Why a theorem says nothing, in words.
 
+use fedback_lab::words::{factor, how, short};
+use fedback_theory::asymptotic::NoLaw;
 use fedback_theory::bounds::{Term, Undefined};
-use fedback_theory::constants::How;
-
-use super::short;
-
-/// How a constant was obtained, or why it does not exist.
-pub fn how(how: How) -> &'static str {
-    match how {
-        How::Given => "given",
-        How::NoStablePoint => "there is no stable point to measure from",
-        How::StartToStable => "|start − stable point|²",
-        How::IdentityHessian => "the loss |θ − z|²/2 has the Hessian I",
-        How::IdentityGradient => "∇ℓ = θ − z",
-        How::Observations => "largest total standard deviation of a client's observations / √batch",
-        How::AverageSensitivity => "Σ p_i ε_i of absolute sensitivities",
-        How::LargestSensitivity => "the largest absolute sensitivity",
-        How::OneDimension => {
-            "√ max (ε_i − ε̄)² + r_i², r_i = m_i + ε_i θ^PS − θ^PS; the smallest possible"
-        }
-        How::SingularValue => "largest singular value of [M_i − M̄, r_i]; the smallest possible",
-        How::UpperBound => "√ max |M_i − M̄|² + |r_i|²; an upper bound of the smallest possible",
-        How::FlattestHessian => {
-            "smallest eigenvalue of the averaged Hessian, at the stable point only: further out the \
-             loss may be flatter"
-        }
-        How::SingularHessian => {
-            "the averaged Hessian at the stable point is singular: the risk is not strongly convex"
-        }
-        How::SteepestRow => {
-            "largest derivative of a row's gradient in θ or in the row, at the stable point only; \
-             for every θ there is none, because the derivative in the row grows with θ"
-        }
-        How::BatchNoise => {
-            "largest batch noise, at the stable point only; the assumption asks for every θ"
-        }
-        How::LargestGradient => {
-            "largest |∇f_i|, at the stable point only; the assumption asks for every θ"
-        }
-    }
-}
 
 /// Why a constant of the theorems does not exist.
 pub fn undefined(why: Undefined) -> String {
@@ -108,5 +71,36 @@ fn name(term: Term) -> &'static str {
         Term::Sigma => "sigma",
         Term::Varsigma => "varsigma",
         Term::Delta0 => "delta_0",
+    }
+}
+
+/// Why there is no law of large t, in words.
+pub(super) fn no_law(why: &NoLaw) -> String {
+    match why {
+        NoLaw::NotAffine => {
+            "the law is computed for affine problems (the loss \"mean\") only".into()
+        }
+        NoLaw::NoStablePoint => "there is no stable point".into(),
+        NoLaw::ConstantStep => {
+            "with a constant step size the error does not vanish: it tends to a \
+                                bias and a noise floor, not to a law of order 1/t"
+                .into()
+        }
+        NoLaw::FirstArrivals => {
+            "the law is not computed for first arrivals of unequal speed".into()
+        }
+        NoLaw::Rescaled => "unequal weights without replacement, aggregating iterates: every \
+                            aggregation rescales θ at random, and the error does not vanish"
+            .into(),
+        NoLaw::TooLarge(most) => {
+            format!("matrix responses in more than {most} dimensions are too many unknowns")
+        }
+        NoLaw::NotSolved => "the Lyapunov equation is singular".into(),
+        NoLaw::TooSlow { twice_rate, beta } => format!(
+            "2 · beta · (smallest real part of an eigenvalue of I − Σ p_i M_i) is {}, not \
+             above 1: the error decays more slowly than 1/t; choose beta above {}",
+            factor(*twice_rate),
+            short(*beta)
+        ),
     }
 }

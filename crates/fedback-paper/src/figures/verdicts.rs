@@ -3,19 +3,19 @@
 //! Decisions are made on exact expectations, never on noise; what single runs show is given beside
 //! where a claim was read off one.
 
-use super::study::{Studied, Study};
-use crate::exact::exact;
-use crate::plan::Plan;
-use crate::report::{Claim, Verdict};
-use fedback_core::protocol::{Batch, StepSize};
+use fedback_core::protocol::StepSize;
+use fedback_lab::exact::exact;
+use fedback_lab::plan::Plan;
+use fedback_lab::spec::{All, Batch, Count};
+use fedback_lab::words::short;
 use fedback_theory::optimal::optimal_point;
 
-/// A run has converged as far as its step sizes let it when less than this share of the error is left.
-const CONVERGED: f64 = 0.1;
+use crate::report::{Claim, Verdict};
+use crate::study::{Studied, Study};
 
-pub(super) fn decide(holds: bool) -> Verdict {
-    if holds { Verdict::Holds } else { Verdict::DoesNotHold }
-}
+/// A run has converged as far as its step sizes let it when less than this share of the error is
+/// left.
+const CONVERGED: f64 = 0.1;
 
 /// Whether each value is at most the one before.
 pub(super) fn falls(values: &[f64]) -> bool {
@@ -40,7 +40,7 @@ fn cohort_size(plan: &Plan) -> f64 {
         .algorithm
         .rounds()
         .cohort
-        .map_or(plan.federation.clients() as f64, |cohort| cohort.0 as f64)
+        .map_or(plan.federation().clients() as f64, |cohort| cohort.0 as f64)
 }
 
 /// Convergence of the three schemes: full, I, II in this order.
@@ -51,7 +51,7 @@ pub(super) fn convergence(studies: &[Study]) -> Vec<Claim> {
         id: "all-schemes-converge",
         place: "section 4.1",
         statement: "P-FedAvg converges to the performatively stable solution in all three settings",
-        verdict: decide(left.iter().all(|share| *share < CONVERGED)),
+        verdict: Verdict::of(left.iter().all(|share| *share < CONVERGED)),
         reason: format!(
             "Of the root mean square distance {:.2} %, {:.2} % and {:.2} % are left at the end.",
             100.0 * left[0],
@@ -69,11 +69,11 @@ pub(super) fn convergence(studies: &[Study]) -> Vec<Claim> {
         id: "scheme-2-fastest",
         place: "section 4.1",
         statement: "Partial participation with scheme II converges the fastest",
-        verdict: decide(expected > 0.5),
+        verdict: Verdict::of(expected > 0.5),
         reason: format!(
-            "Scheme II is expected closer than full participation at {:.0} % of the records: its mean \
-             is the same and sampling adds variance. In single runs chance decides as well: {:.0} % of \
-             these ended closer.",
+            "Scheme II is expected closer than full participation at {:.0} % of the records: its \
+             mean is the same and sampling adds variance. In single runs chance decides as well: \
+             {:.0} % of these ended closer.",
             100.0 * expected,
             100.0 * runs
         ),
@@ -87,7 +87,7 @@ pub(super) fn convergence(studies: &[Study]) -> Vec<Claim> {
         id: "scheme-2-beats-scheme-1",
         place: "sections 3.4 and 4.1",
         statement: "With equal weights scheme II converges better than scheme I",
-        verdict: decide(better == 1.0),
+        verdict: Verdict::of(better == 1.0),
         reason: format!(
             "Scheme II is expected closer than scheme I at {:.0} % of the records.",
             100.0 * better
@@ -104,20 +104,15 @@ fn similar(full: &Studied, partial: &Studied) -> Claim {
         full.distances().iter().zip(&partial.distances()).map(ratio).collect();
     let alike = ratios.iter().take_while(|(_, ratio)| *ratio < 1.1).last().map_or(0, |r| r.0);
     let last = ratios[ratios.len() - 1];
-    let verdict = match last.1 < 1.1 {
-        true => Verdict::Holds,
-        false => Verdict::HoldsOnlyWhere(format!(
-            "the distance of the start still dominates (here up to step {alike})"
-        )),
-    };
+    let early = format!("the distance of the start still dominates (here up to step {alike})");
     Claim {
         id: "schemes-alike",
         place: "sections 3.4 and 4.1",
         statement: "The schemes behave very similarly, with a weak dependence on K",
-        verdict,
+        verdict: Verdict::under(true, last.1 < 1.1, &early),
         reason: format!(
-            "The expected distance under scheme I stays within 10 % of full participation up to step \
-             {alike}; at step {} it is {:.1} times as large.",
+            "The expected distance under scheme I stays within 10 % of full participation up to \
+             step {alike}; at step {} it is {:.1} times as large.",
             last.0, last.1
         ),
         numbers: vec![
@@ -128,7 +123,7 @@ fn similar(full: &Studied, partial: &Studied) -> Claim {
 }
 
 fn stable_and_optimal(point: &Studied) -> Claim {
-    let federation = &point.plan.federation;
+    let federation = point.plan.federation();
     let stable = point.plan.stable_point.clone().unwrap_or_default();
     let risk_stable = federation.risk(&stable, &stable);
     let optimal = optimal_point(federation, &[]);
@@ -138,15 +133,14 @@ fn stable_and_optimal(point: &Studied) -> Claim {
         id: "stable-approximates-optimal",
         place: "section 2.3",
         statement: "The stable solution is a provable approximation of the optimal one",
-        verdict: match near {
-            true => Verdict::Holds,
-            false => Verdict::HoldsOnlyWhere(
-                "the loss is Lipschitz in the data, which this problem's is not".into(),
-            ),
-        },
+        verdict: Verdict::under(
+            true,
+            near,
+            "the loss is Lipschitz in the data, which this problem's is not",
+        ),
         reason: format!(
-            "Here the stable point is {:.2} at a risk of {risk_stable:.1}, the optimal one {theta:.2} \
-             at {risk:.1}.",
+            "Here the stable point is {:.2} at a risk of {risk_stable:.1}, the optimal one \
+             {theta:.2} at {risk:.1}.",
             stable.first().copied().unwrap_or(f64::NAN)
         ),
         numbers: vec![
@@ -160,8 +154,6 @@ fn stable_and_optimal(point: &Studied) -> Claim {
 
 /// K ascending; scheme I, then scheme II.
 pub(super) fn cohort(studies: &[Study]) -> Vec<Claim> {
-    let ends =
-        |study: &Study| -> Vec<f64> { study.points.iter().map(Studied::left_at_the_end).collect() };
     let numbers = |study: &Study| -> Vec<(String, f64)> {
         let name = |point: &Studied| {
             format!("{}, K = {}: left at the end", study.caption(), cohort_size(&point.plan))
@@ -173,11 +165,11 @@ pub(super) fn cohort(studies: &[Study]) -> Vec<Claim> {
         id: "scheme-1-improves-with-k",
         place: "section 4.1",
         statement: "For scheme I a larger K leads to faster convergence",
-        verdict: decide(falls(&ends(first))),
+        verdict: Verdict::of(falls(&first.each(Studied::left_at_the_end))),
         reason: "The sampling variance is the consensus error over K.".into(),
         numbers: numbers(first),
     };
-    let monotone = falls(&ends(second));
+    let monotone = falls(&second.each(Studied::left_at_the_end));
     let mut deciding = numbers(second);
     let single = best_in_single_runs(second);
     // The largest K is full participation.
@@ -187,7 +179,7 @@ pub(super) fn cohort(studies: &[Study]) -> Vec<Claim> {
         id: "scheme-2-not-monotone-in-k",
         place: "section 4.1",
         statement: "For scheme II the convergence rate first increases and then decreases with K",
-        verdict: decide(!monotone),
+        verdict: Verdict::of(!monotone),
         reason: match monotone {
             true => format!(
                 "In expectation every larger K is closer, up to full participation. In single runs \
@@ -228,7 +220,7 @@ pub(super) fn heterogeneity(studies: &[Study]) -> Vec<Claim> {
     let worst = all.map(Studied::left_at_the_end).fold(0.0, f64::max);
     // Pairs of little and much variance, one pair a scheme.
     let effect = |study: &Study| {
-        let ends: Vec<f64> = study.points.iter().map(Studied::left_at_the_end).collect();
+        let ends = study.each(Studied::left_at_the_end);
         ends.chunks_exact(2).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max)
     };
     let (means, sensitivities) = (effect(&studies[0]), effect(&studies[1]));
@@ -238,7 +230,7 @@ pub(super) fn heterogeneity(studies: &[Study]) -> Vec<Claim> {
             id: "converges-under-heterogeneity",
             place: "section 4.1",
             statement: "The algorithm still converges under a certain amount of heterogeneity",
-            verdict: decide(worst < CONVERGED),
+            verdict: Verdict::of(worst < CONVERGED),
             reason: format!(
                 "In the worst case {:.1} % of the root mean square distance is left.",
                 100.0 * worst
@@ -249,16 +241,15 @@ pub(super) fn heterogeneity(studies: &[Study]) -> Vec<Claim> {
             id: "shift-heterogeneity-dominates",
             place: "section 4.1",
             statement: "Shifting heterogeneity is the main factor",
-            verdict: match (sensitivities > means, stable * stable > 10.0) {
-                (true, true) => Verdict::HoldsOnlyWhere(
-                    "the stable point is large: it multiplies the variance of sensitivities".into(),
-                ),
-                (holds, _) => decide(holds),
-            },
+            verdict: Verdict::under(
+                sensitivities > means,
+                stable * stable <= 10.0,
+                "the stable point is large: it multiplies the variance of sensitivities",
+            ),
             reason: format!(
-                "The clients disagree at the stable point by Var(m) + θ² Var(ε) with θ = {stable:.0}. \
-                 The larger variance multiplies the distance at the end by {means:.2} for the means \
-                 and by {sensitivities:.2} for the sensitivities."
+                "The clients disagree at the stable point by Var(m) + θ² Var(ε) with θ = \
+                 {stable:.0}. The larger variance multiplies the distance at the end by \
+                 {means:.2} for the means and by {sensitivities:.2} for the sensitivities."
             ),
             numbers: vec![
                 ("distance at the end, large Var(m) to small".into(), means),
@@ -274,29 +265,27 @@ pub(super) fn constant_step(studies: &[Study]) -> Vec<Claim> {
     let [drifting, single, decaying, ..] = studies[0].points.as_slice() else { return Vec::new() };
     // The limit, by rounds enough for every transient to be gone.
     let limit = |point: &Studied, noise: bool| {
-        let mut plan = point.plan.clone();
-        plan.spec.rounds.0 = 20_000;
-        plan.spec.measure.every.0 = 20_000;
-        if !noise {
-            plan.protocol.batch = Batch::All;
-        }
-        let outcome = exact(&plan);
+        let plan = point.plan.with(|spec| {
+            spec.rounds = Count(20_000);
+            spec.measure.every = spec.rounds;
+            if !noise {
+                spec.algorithm.rounds_mut().batch = Batch::All(All::All);
+            }
+        });
+        let outcome = plan.and_then(|plan| exact(&plan));
         let end = outcome.ok().and_then(|o| o.curve.points.last().map(|p| p.values[0].mean));
         end.unwrap_or(f64::INFINITY).sqrt()
     };
     let (whole, drift) = (limit(drifting, true), limit(drifting, false));
     let noise = (whole * whole - drift * drift).max(0.0).sqrt();
     let one = limit(single, true);
-    let with_decay = decaying.distance_at(decaying.last_step()).sqrt();
+    let with_decay = decaying.last_distance().sqrt();
     let constant = matches!(drifting.plan.protocol.step_size, StepSize::Constant(_));
     vec![Claim {
         id: "constant-step-fails",
         place: "sections 3.4 and 4.1",
         statement: "Constant learning rates fail to converge",
-        verdict: match constant && whole > 2.0 * with_decay {
-            true => Verdict::Holds,
-            false => Verdict::DoesNotHold,
-        },
+        verdict: Verdict::of(constant && whole > 2.0 * with_decay),
         reason: format!(
             "With E = {} the distance settles at {whole:.3}: {drift:.3} of it is {}, {noise:.3} is \
              noise. With one local step {one:.3} would be left.",
@@ -315,36 +304,35 @@ pub(super) fn constant_step(studies: &[Study]) -> Vec<Claim> {
 
 /// The printed rule, deltas, scaled objectives, scheme I, all at the same steps.
 pub(super) fn unequal_weights(studies: &[Study]) -> Vec<Claim> {
-    let points = &studies[0].points;
     let names = ["the printed rule", "deltas", "scaled objectives", "scheme I"];
-    let left: Vec<f64> = points.iter().map(Studied::left_at_the_end).collect();
+    let left = studies[0].each(Studied::left_at_the_end);
     let numbers: Vec<(String, f64)> = names
         .iter()
         .zip(&left)
         .map(|(name, share)| (format!("{name}: left at the end"), *share))
         .collect();
     let others = left.iter().skip(1).copied().fold(0.0, f64::max);
-    let fails = left[0] > 1.0;
     vec![Claim {
         id: "scheme-2-fails-with-unequal-weights",
         place: "sections 3.4 and 4.1",
         statement: "With highly unequal weights scheme II may fail to train at all",
-        verdict: match (fails, others > 0.5) {
-            (true, true) => Verdict::HoldsOnlyWhere(
-                "iterates rather than deltas are averaged; the distance that the other rules leave is due \
-                 to the small steps"
-                    .into(),
-            ),
-            (true, false) => {
-                Verdict::HoldsOnlyWhere("iterates rather than deltas are averaged".into())
-            }
-            (false, _) => Verdict::DoesNotHold,
-        },
+        verdict: Verdict::under(
+            left[0] > 1.0,
+            false,
+            match others > 0.5 {
+                true => {
+                    "iterates rather than deltas are averaged; the distance that the other rules \
+                     leave is due to the small steps"
+                }
+                false => "iterates rather than deltas are averaged",
+            },
+        ),
         reason: format!(
-            "Coefficients p_k N/K do not sum to one and rescale the averaged iterates at random, and \
-             {:.3} times the first distance is left. Averaged as deltas, with scaled objectives or under \
-             scheme I they do not; at these steps at most {:.0} % of the distance is left there.",
-            left[0],
+            "Coefficients p_k N/K do not sum to one and rescale the averaged iterates at random, \
+             and {} times the first distance is left. Averaged as deltas, with scaled \
+             objectives or under scheme I they do not; at these steps at most {:.0} % of the \
+             distance is left there.",
+            short(left[0]),
             100.0 * others
         ),
         numbers,
