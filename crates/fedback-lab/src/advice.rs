@@ -173,7 +173,7 @@ impl Advice {
         }
         let far = ready.question.budget.saturating_mul(10);
         advice.own = planner::own(&ready.task, target, &ready.question.prices, far);
-        let Ok(best) = advice.best.clone() else {
+        let Ok(mut best) = advice.best.clone() else {
             progress(1.0);
             return Ok(advice);
         };
@@ -184,6 +184,15 @@ impl Advice {
             let mut hear = |share: f64| progress(searching + (1.0 - searching) * share);
             advice.alternatives =
                 apart::search(&task, &ready.question, looked_at, &best, &mut hear);
+            advice.alternatives.iter().for_each(|one| {
+                // What is drawn was searched more closely.
+                if one.total() < best.total() {
+                    best = *one;
+                }
+            });
+            advice.best = Ok(best);
+            let own = advice.rivals.iter_mut().filter(|(rival, _)| *rival == advice.rival);
+            own.for_each(|(_, found)| *found = Some(best));
         }
         let cheaper = advice.own.filter(|own| own.total() < best.total() * (1.0 - 1e-9));
         advice.own_excluded = cheaper.map(|own| excluded(&ready, &own));

@@ -21,15 +21,17 @@ pub fn write(run: &RecordedRun, path: &Path) -> Result<(), Error> {
     })
 }
 
-/// Takes every run of a bundle, or of another store, into a store; the oldest first.
-pub fn read(path: &Path, store: &Store) -> Result<Vec<RunId>, Error> {
+/// Takes every run of a bundle, or of another store, into a store, which is made where there is
+/// none; the oldest first.
+pub fn read(path: &Path, into: &Path) -> Result<Vec<RunId>, Error> {
     let missing = || Error::input(path.display(), "no such file; needed: a bundle, or a store");
     let bundle = Store::open_existing(path)?.ok_or_else(missing)?;
+    // All are read, and found sound, before the store is made.
+    let runs: Vec<StoredRun> =
+        bundle.runs()?.iter().rev().map(|run| bundle.load(run.id)).collect::<Result<_, _>>()?;
+    let store = Store::open(into)?;
     if bundle.path() == store.path() {
         return Err(Error::input(path.display(), "is the store itself; needed: another one"));
     }
-    // All are read, and found sound, before the first is written.
-    let runs: Vec<StoredRun> =
-        bundle.runs()?.iter().rev().map(|run| bundle.load(run.id)).collect::<Result<_, _>>()?;
     runs.iter().map(|run| Ok(store.insert(run)?)).collect()
 }

@@ -62,7 +62,12 @@ pub fn picture(runs: &[Named<'_>], question: &Question) -> Result<Picture, KeyEr
         let across = question.x.as_deref().ok_or_else(|| {
             KeyError::new("x", "is missing; a heat map needs a parameter for each direction")
         })?;
-        return drawing.heat_map(across, upwards, measured[0]).map(Picture::HeatMap);
+        let [measurement] = measured[..] else {
+            let found = question.y.join(",");
+            let why = format!("found {found}; a heat map shows one measurement: name one");
+            return Err(KeyError::new("y", why));
+        };
+        return drawing.heat_map(across, upwards, measurement).map(Picture::HeatMap);
     }
     let split =
         question.panels.as_deref().map(|key| drawing.parameter("panels", key)).transpose()?;

@@ -75,7 +75,7 @@ impl TableSummary {
             0 if filled => format!(", missing cells filled with means ({missing})"),
             0 => String::new(),
             rows if filled => {
-                format!(", {rows} left out and others filled for missing cells ({missing})")
+                format!(", {rows} left out, other missing cells filled (missing in all: {missing})")
             }
             rows => format!(", {rows} left out for missing cells ({missing})"),
         };
@@ -93,7 +93,8 @@ impl TableSummary {
         };
         let rate = self.label.as_ref().zip(self.label_rate);
         let rate = rate.map_or(String::new(), |(label, rate)| {
-            format!("; {label} is 1 in {:.1} % of them", 100.0 * rate)
+            let rows = if self.held_out == 0 { "them" } else { "the rows in use" };
+            format!("; {label} is 1 in {:.1} % of {rows}", 100.0 * rate)
         });
         format!(
             "{}: {} of {} rows are learned from{held}{dropped}{others}{rate}; {}; {}, {each}",
@@ -158,7 +159,7 @@ mod tests {
         };
         let said = less.sentence();
         let begins = "t.csv: 5 of 10 rows are learned from, 2 held out, 3 left out for missing \
-                      cells (a 3); y is 1 in 25.0 % of them; 1 feature: a;";
+                      cells (a 3); y is 1 in 25.0 % of the rows in use; 1 feature: a;";
         assert!(said.starts_with(begins), "{said}");
         let filled = TableSummary { missing, fill: Some(vec![1.0]), ..summary() };
         assert!(filled.sentence().contains("missing cells filled with means (a 3)"));

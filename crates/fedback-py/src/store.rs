@@ -113,7 +113,7 @@ pub fn import_bundle(py: Python<'_>, file: PathBuf, path: PathBuf) -> PyResult<V
             let why = "no such file; needed: a bundle of `export`, or a store";
             return Err(Error::input(file.display(), why));
         }
-        let ids = bundle::read(&file, &Store::open(&path)?)?;
+        let ids = bundle::read(&file, &path)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     };
     py.detach(work).map_err(raise)

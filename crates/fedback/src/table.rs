@@ -91,15 +91,29 @@ fn fitted(mut columns: Vec<Column>, room: usize) -> String {
     let mut rest = columns.into_iter();
     let Some(first) = rest.next() else { return text };
     let mut block = vec![first];
-    for column in rest {
-        if block.len() > 1 && total(&block) + GAP + column.width > room {
+    for group in together(rest.collect()) {
+        let width: usize = group.iter().map(|column| GAP + column.width).sum();
+        if block.len() > 1 && total(&block) + width > room {
             text.push_str(&drawn(&block));
             text.push('\n');
             block.truncate(1);
         }
-        block.push(column);
+        block.extend(group);
     }
     text + &drawn(&block)
+}
+
+/// Columns with those that say more of them: a spread, or what is exact.
+fn together(columns: Vec<Column>) -> Vec<Vec<Column>> {
+    let mut groups: Vec<Vec<Column>> = Vec::new();
+    for column in columns {
+        let says_more = column.cells[0].starts_with('±') || column.cells[0] == "exact";
+        match groups.last_mut().filter(|_| says_more) {
+            Some(group) => group.push(column),
+            None => groups.push(vec![column]),
+        }
+    }
+    groups
 }
 
 fn drawn(columns: &[Column]) -> String {
@@ -153,6 +167,15 @@ mod tests {
         assert_eq!(
             text,
             "  E   distance   risk\n  1        0.5   0.25\n\n  E   seconds\n  1         3\n"
+        );
+    }
+
+    #[test]
+    fn a_spread_stays_with_its_value() {
+        let table = columns(&[&["E", "risk", "auc", "± sd"], &["1", "0.25", "0.75", "0.5"]]);
+        assert_eq!(
+            fitted(table, 20),
+            "  E   risk\n  1   0.25\n\n  E    auc   ± sd\n  1   0.75    0.5\n"
         );
     }
 

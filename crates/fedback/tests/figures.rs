@@ -111,6 +111,10 @@ fn what_cannot_be_drawn_is_refused_before_anything_is_written() {
         (&["--panels", "rounds"], &["--panels", "algorithm.local_steps, algorithm.cohort"]),
         (&["--out", "figure.pdf"], &["figure.pdf", "are written as .svg", "savefig"]),
         (&["--map", "cohort"], &["--x", "is missing"]),
+        (
+            &["--map", "cohort", "--x", "local_steps", "--y", "risk,distance_sq"],
+            &["--y", "risk,distance_sq", "one measurement"],
+        ),
         (&["--map", "cohort", "--x", "cohort"], &["--map", "name another one"]),
     ] {
         let refused = fedback(folder.path(), &[&["compare", "1-12"], args].concat());

@@ -207,6 +207,10 @@ fn a_bundle_is_a_run_elsewhere() {
     };
     assert_eq!(fields(elsewhere.path()), fields(folder.path()));
     refused(elsewhere.path(), &["import", "nothing.bundle"]);
+    let empty = tempfile::tempdir().unwrap();
+    std::fs::write(empty.path().join("spec.toml"), "rounds = 1").unwrap();
+    refused(empty.path(), &["import", "spec.toml"]);
+    assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 1);
 }
 
 #[test]

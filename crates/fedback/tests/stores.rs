@@ -60,6 +60,24 @@ fn interrupted_runs_of_an_earlier_version_resume_to_the_same_bits() {
     assert_eq!(done.count(), 4);
 }
 
+/// `stores/format-4.db` was written by commit 9092102: one run of SCAFFOLD, which is done.
+#[test]
+fn checksums_of_format_4_are_those_of_today() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = std::fs::read(binary::beside("stores").join("format-4.db")).unwrap();
+    std::fs::write(folder.path().join("interrupted.db"), store).unwrap();
+    let mut stored = json(folder.path(), &["export", "1", "--format", "json"]);
+    assert_eq!(stored["curve"].as_array().unwrap().len(), 5);
+    let shown = binary::command(folder.path(), &["show", "1", "--store", "interrupted.db"]);
+    let spec = { shown }.output().unwrap().stdout;
+    std::fs::write(folder.path().join("spec.toml"), spec).unwrap();
+    let mut again = json(folder.path(), &["run", "spec.toml", "--json"]);
+    for run in [&mut stored, &mut again] {
+        run.as_object_mut().unwrap().remove("seconds");
+    }
+    assert_eq!(stored, again);
+}
+
 #[test]
 fn runs_of_an_earlier_version_have_no_times_to_draw_over() {
     let folder = copied();

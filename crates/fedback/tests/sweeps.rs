@@ -103,7 +103,10 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["rounds=5", "budget={steps=50}"], "budget: rounds are given as well"),
         (&["budget={steps=4}"], "budget.steps: found 4; one round takes 5"),
         (&["budget={stepps=50}"], "budget"),
-        (&["budget={steps=50,deployments=3}"], "budget"),
+        (
+            &["budget={steps=50,deployments=3}"],
+            "budget: found steps, deployments; allowed: one of steps",
+        ),
         (
             &["budget={sample_gradients=50}", r#"algorithm.batch="all""#],
             "budget.sample_gradients: batch = \"all\" takes no samples",

@@ -40,6 +40,8 @@ pub(super) fn render(figure: &Figure, size: Size) -> String {
 const MOST_VALUES: usize = 400;
 /// Between bars of different series at the same place.
 const BESIDE: f64 = 5.0;
+/// All of them together.
+const WIDEST: f64 = 24.0;
 
 /// The size of letters, but for headings.
 const LETTER: f64 = 12.0;
@@ -135,11 +137,22 @@ impl Panel {
     fn draw(&self, figure: &Figure, palette: &Palette, out: &mut String) {
         self.draw_axes(figure, out);
         let joined = |series: &&Series| series.mark == Mark::Joined;
-        let middle = figure.series.iter().filter(joined).count().saturating_sub(1) as f64 / 2.0;
+        let gaps = figure.series.iter().filter(joined).count().saturating_sub(1) as f64;
+        let mut places: Vec<f64> = figure
+            .series
+            .iter()
+            .filter(joined)
+            .flat_map(|one| one.points.iter())
+            .map(|p| p.0)
+            .collect();
+        places.sort_by(f64::total_cmp);
+        // Bars at the same place stand beside each other, those at places of their own where they are.
+        let meet = places.windows(2).any(|pair| pair[0] == pair[1]);
+        let (beside, middle) = (BESIDE.min(WIDEST / gaps.max(1.0)), gaps / 2.0);
         let mut place = 0.0;
         for series in &figure.series {
-            // Bars at the same place stand beside each other.
-            let aside = if joined(&series) { BESIDE * (place - middle) } else { 0.0 };
+            let moved = joined(&series) && meet;
+            let aside = if moved { beside * (place - middle) } else { 0.0 };
             place += if joined(&series) { 1.0 } else { 0.0 };
             self.draw_series(series, aside, palette, out);
         }

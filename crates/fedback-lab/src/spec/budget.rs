@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toml::Table;
+use toml::{Table, Value};
 
 use super::algorithm::RoundKeys;
 use super::value::{Count, KeyError};
@@ -52,6 +52,12 @@ pub(super) fn check(table: &Table) -> Result<(), KeyError> {
     match (table.get("rounds"), table.get("budget")) {
         (Some(_), Some(_)) => {
             Err(KeyError::new("budget", "rounds are given as well; leave one of them out"))
+        }
+        (None, Some(Value::Table(budget))) if budget.len() != 1 => {
+            let found: Vec<&str> = budget.keys().map(String::as_str).collect();
+            let found = if found.is_empty() { "nothing".into() } else { found.join(", ") };
+            let why = "allowed: one of steps, communications, sample_gradients, deployments";
+            Err(KeyError::new("budget", format!("found {found}; {why}")))
         }
         (None, None) => Err(KeyError::new("rounds", "is missing; or say budget = { steps = … }")),
         _ => Ok(()),

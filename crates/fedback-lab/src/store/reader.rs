@@ -9,6 +9,7 @@ use super::blob::{self, Checksum};
 use super::checkpoint::{Checkpoint, KeptBlock};
 use super::file;
 use super::run::{NewRun, Record, RunId, StoredRun, ending, words};
+use crate::event::Ending;
 
 /// Why a run cannot be read.
 #[derive(Debug)]
@@ -67,6 +68,11 @@ impl<'a> Reader<'a> {
             if records.last().is_some_and(|last: &Record| last.round > checkpoint.round) {
                 return Err(damaged("records beyond the last checkpoint".into()));
             }
+        }
+        // Records are written with a checkpoint, and only a run that has one is done.
+        let written = !records.is_empty() || ending == Some(Ending::Done);
+        if checkpoint.is_none() && written {
+            return Err(damaged("its checkpoint is missing".into()));
         }
         let checkpoint = checkpoint.map(|(checkpoint, _)| checkpoint);
         Ok(StoredRun {
@@ -196,11 +202,10 @@ impl<'a> Reader<'a> {
             let all = blob::bytes(row, 3, rounds.len() * width * blob::WORD)?;
             let encoded = row.get_ref(2)?;
             let encoded = encoded.as_blob().unwrap_or_default();
-            let timed = row.get_ref(4)?.as_blob_or_null().unwrap_or_default();
-            let times = timed.unwrap_or_default();
-            let found = record_checksum(self.id, last, width, [encoded, all, times]);
+            let times = row.get_ref(4)?.as_blob_or_null().unwrap_or_default();
+            let found = record_checksum(self.id, last, width, [encoded, all], times);
             self.check(row, 5, found, &format!("a row of records up to round {last}"))?;
-            let times: Vec<f64> = blob::decode(times, f64::from_le_bytes);
+            let times: Vec<f64> = blob::decode(times.unwrap_or_default(), f64::from_le_bytes);
             for (index, round) in rounds.into_iter().enumerate() {
                 let words = &all[index * width * blob::WORD..][..width * blob::WORD];
                 let values = blob::decode(words, f64::from_le_bytes);
@@ -281,10 +286,12 @@ pub(super) fn record_checksum(
     id: RunId,
     last_round: u64,
     width: usize,
-    blobs: [&[u8]; 3],
+    blobs: [&[u8]; 2],
+    times: Option<&[u8]>,
 ) -> Checksum {
     let numbers = [id.0.cast_unsigned(), last_round, width as u64];
-    blobs.into_iter().fold(Checksum::default().numbers(&numbers), Checksum::bytes)
+    let blobs = blobs.into_iter().chain(times);
+    blobs.fold(Checksum::default().numbers(&numbers), Checksum::bytes)
 }
 
 pub(super) fn cohort_checksum(id: RunId, cohort: &RecordedCohort) -> Checksum {

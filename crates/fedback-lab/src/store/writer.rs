@@ -335,8 +335,7 @@ fn write_records(
     let sql =
         "INSERT INTO records (run, last_round, width, checksum, rounds, measurements, seconds)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    let blobs = [&rounds[..], &values, times.as_deref().unwrap_or_default()];
-    let checksum = record_checksum(id, last, width, blobs).finish();
+    let checksum = record_checksum(id, last, width, [&rounds, &values], times.as_deref()).finish();
     writing.prepare_cached(sql)?.execute((
         id.0,
         last.cast_signed(),

@@ -84,8 +84,8 @@ pub struct CompareArgs {
     /// The figure to write
     #[arg(long, value_name = "FILE", default_value = "fedback-compare.svg")]
     pub out: PathBuf,
-    /// Across: step, round, communications, uploads, sample_gradients, rows_drawn, deployments; or a
-    /// parameter, for final values over it (default: step)
+    /// Across: step, round, time, steps, communications, uploads, sample_gradients, rows_drawn,
+    /// deployments; or a parameter, for final values over it (default: step)
     #[arg(long, value_name = "WHAT")]
     pub x: Option<String>,
     /// Upwards: a measurement; of several, one panel each (default: the first that all runs have)

@@ -2,7 +2,6 @@
 
 use fedback::lab::bundle;
 use fedback::lab::error::Error;
-use fedback::lab::store::Store;
 use serde_json::json;
 
 use super::Context;
@@ -16,8 +15,7 @@ pub fn run(context: &Context, args: ImportArgs) -> Result<(), Error> {
         return Err(Error::input(args.file.display(), why));
     }
     let none = || Error::input("--store none", "records nothing; name a store to import into");
-    let store = Store::open(context.store().ok_or_else(none)?)?;
-    let ids = bundle::read(&args.file, &store)?;
+    let ids = bundle::read(&args.file, context.store().ok_or_else(none)?)?;
     if args.json {
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         return output::print_json(&json!({ "format": 1, "runs": ids }));

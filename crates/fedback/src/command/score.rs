@@ -1,5 +1,7 @@
 //! `fedback score RUN ROWS`.
 
+use std::path::PathBuf;
+
 use fedback::lab::error::Error;
 use fedback::lab::recorded::RecordedRun;
 use fedback::lab::scoring::Scorer;
@@ -15,6 +17,11 @@ pub fn run(context: &Context, args: ScoreArgs) -> Result<(), Error> {
     let place = args.rows.display();
     if args.rows.is_dir() {
         return Err(Error::input(place, "is a directory; needed: a CSV file"));
+    }
+    let same = |path: &PathBuf| path.canonicalize().ok() == args.rows.canonicalize().ok();
+    if let Some(path) = args.out.as_ref().filter(|path| path.exists() && same(path)) {
+        let why = format!("{} is the table itself; name another file", path.display());
+        return Err(Error::input("--out", why));
     }
     let file = std::fs::File::open(&args.rows)
         .map_err(|error| Error::input(&place, format!("cannot be read: {error}")))?;

@@ -92,6 +92,18 @@ fn measured(value: &Value) -> String {
     }
 }
 
+/// An entry of a list: of measurements their means.
+fn words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => short(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Object(one) => {
+            one.get("mean").and_then(Value::as_f64).map_or(value.to_string(), short)
+        }
+        other => other.to_string(),
+    }
+}
+
 fn differences_to_json(runs: &[Shown]) -> Value {
     let one = |found: Difference| (found.key, json!(found.values));
     let differs: Map<String, Value> = differing(runs).into_iter().map(one).collect();
@@ -113,6 +125,7 @@ fn differences_to_text(runs: &[Shown]) -> String {
         Some(Value::Number(number)) if number.is_f64() => {
             short(number.as_f64().unwrap_or(f64::NAN))
         }
+        Some(Value::Array(items)) => items.iter().map(words).collect::<Vec<_>>().join("; "),
         Some(other) => other.to_string(),
     };
     let row = |one: &Difference| {

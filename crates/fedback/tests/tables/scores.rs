@@ -47,6 +47,8 @@ fn rows_are_scored_without_the_table() {
         assert!(output.status.code() == Some(2) && said.contains(part), "{said}");
         assert!(!folder.path().join("other.csv").exists());
     }
+    let output = folder.run(&["score", "1", "new.csv", "--out", "./new.csv"]);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("is the table itself"));
     let output = folder.run(&["score", "1", "new.csv", "--repetition", "2"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("--repetition: found 2"));
 }
