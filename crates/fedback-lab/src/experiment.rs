@@ -171,8 +171,7 @@ impl<'a> Ready<'a> {
             let record = store.as_ref().zip(finished.ids.get(place).copied());
             let outcome = run(plan, record, None, listener, stop)?;
             let interrupted = outcome.ending == Ending::Interrupted;
-            let exact = if interrupted { None } else { plan.exact() };
-            finished.outcomes.push(outcome.with_exact(exact));
+            finished.outcomes.push(beside_exact(plan, outcome));
             if interrupted {
                 break;
             }
@@ -190,8 +189,15 @@ pub fn resume(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let outcome = run(plan, Some((store, from.id)), Some(from), listener, stop)?;
-    let exact = if outcome.ending == Ending::Interrupted { None } else { plan.exact() };
-    Ok(outcome.with_exact(exact))
+    Ok(beside_exact(plan, outcome))
+}
+
+/// What a run left with what is exact of it; who interrupts a run does not wait for that.
+fn beside_exact(plan: &dyn Runnable, outcome: Outcome) -> Outcome {
+    match outcome.ending {
+        Ending::Interrupted => outcome,
+        Ending::Done | Ending::Failed(_) => outcome.with_exact(plan.exact()),
+    }
 }
 
 /// A recorded run, run again in memory.
@@ -218,7 +224,7 @@ pub fn replay(
     let (outcome, again) = runner::replay(plan, stored, checkpoint.round, &mut [listener], stop)?;
     let recorded = checkpoint.state(plan.outline().beginning());
     let same = recorded.is_some_and(|recorded| recorded.same_bits(&again));
-    Ok(Replayed { outcome: outcome.with_exact(plan.exact()), same })
+    Ok(Replayed { outcome: beside_exact(plan, outcome), same })
 }
 
 /// The sink that writes to a store.

@@ -163,6 +163,17 @@ fn what_differs_is_shown() {
 }
 
 #[test]
+fn lists_that_differ_are_shown_as_numbers() {
+    let folder = two_runs();
+    let text = printed(folder.path(), &["show", "1", "2"]);
+    let risks = text.lines().find(|line| line.contains("client_risk")).unwrap();
+    let is_number = |word: &&str| word.trim_end_matches(';').parse::<f64>().is_ok();
+    // Three banks in each of two runs.
+    assert_eq!(risks.split_whitespace().filter(is_number).count(), 6, "{risks}");
+    assert!(!text.contains(['{', '[']), "{text}");
+}
+
+#[test]
 fn notes_and_tags_change() {
     let folder = swept();
     let here = folder.path();

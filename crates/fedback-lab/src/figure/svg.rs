@@ -309,6 +309,28 @@ mod tests {
         assert_eq!(svg.matches("<title>").count(), 1);
     }
 
+    /// Where the first bar of every series is, and where its value is.
+    fn bars_and_values(places: [f64; 2]) -> Vec<(String, String)> {
+        let series = places.map(|x| {
+            let series = Series::line("a", 0, vec![(x, 1.0)]).with_mark(Mark::Joined);
+            series.with_band(vec![(0.5, 1.5)])
+        });
+        let svg = figure(series.to_vec()).to_svg();
+        let values = svg.split("data-values=\"").skip(1).filter_map(|rest| rest.split(' ').next());
+        let bars = svg.split("class=\"bars\"").skip(1).filter_map(|rest| {
+            rest.split_once("d=\"M").and_then(|(_, path)| path.split(' ').next())
+        });
+        bars.zip(values).map(|(bar, value)| (bar.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn only_bars_that_meet_are_moved_aside() {
+        let apart = bars_and_values([0.0, 1.0]);
+        assert!(apart.len() == 2 && apart.iter().all(|(bar, value)| bar == value), "{apart:?}");
+        let met = bars_and_values([0.5, 0.5]);
+        assert!(met.len() == 2 && met.iter().all(|(bar, value)| bar != value), "{met:?}");
+    }
+
     #[test]
     fn nothing_unrepresentable_is_written() {
         for figure in nasty_figures() {

@@ -92,7 +92,7 @@ fn measured(value: &Value) -> String {
     }
 }
 
-/// An entry of a list: of measurements their means.
+/// A value, or an entry of a list: of a measurement its mean.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -121,12 +121,8 @@ fn differences_to_text(runs: &[Shown]) -> String {
     let cell = |value: &Option<Value>| match value {
         None | Some(Value::Null) => short(f64::NAN),
         Some(Value::String(text)) if text.is_empty() => short(f64::NAN),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) if number.is_f64() => {
-            short(number.as_f64().unwrap_or(f64::NAN))
-        }
         Some(Value::Array(items)) => items.iter().map(words).collect::<Vec<_>>().join("; "),
-        Some(other) => other.to_string(),
+        Some(one) => words(one),
     };
     let row = |one: &Difference| {
         let key = one.key.strip_prefix("spec.").unwrap_or(&one.key).replace("final.", "final ");
