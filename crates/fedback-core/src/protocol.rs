@@ -211,6 +211,9 @@ pub struct Protocol {
     /// Without replacement: gradients times N·p_i and coefficients 1/K, the paper's remedy for
     /// unequal weights.
     pub scale_objectives: bool,
+    /// The longest average gradient that a client's work may come to: its delta is shortened to
+    /// `clip` · Σ η_t where it is longer.
+    pub clip: Option<f64>,
 }
 
 impl Protocol {
@@ -234,6 +237,7 @@ impl Protocol {
             deploy: Deploy::Step,
             aggregate: Aggregate::Deltas,
             scale_objectives: false,
+            clip: None,
         }
     }
 
@@ -248,6 +252,11 @@ impl Protocol {
         (first..first + self.local_steps as u64).map(move |step| size.at(Step(step)))
     }
 
+    /// How long a delta of the round that follows `round` may be.
+    pub fn longest(&self, round: Round) -> Option<f64> {
+        self.clip.map(|clip| clip * self.sizes(round).sum::<f64>())
+    }
+
     /// The weight with which client i enters averages over all clients: p_i, or 1/N where objectives
     /// are scaled.
     pub fn weight(&self, weights: &[f64], client: usize) -> f64 {
@@ -259,7 +268,7 @@ impl Protocol {
 
     /// Refuses what is no protocol for so many clients.
     pub fn check(&self, clients: usize) -> Result<(), Misfit> {
-        let Protocol { scheme, local_steps, batch, step_size, local, server, .. } = *self;
+        let Protocol { scheme, local_steps, batch, step_size, local, server, clip, .. } = *self;
         let within = |part, what: &str, found: f64, allowed: &str, fits: bool| match fits {
             true => Ok(()),
             false => Err(Misfit::new(part, format!("{what}found {found}; allowed: {allowed}"))),
@@ -303,6 +312,7 @@ impl Protocol {
                 within("algorithm.proximal", "", proximal, "0 or more", fits)?;
             }
         }
+        clip.map_or(Ok(()), |clip| above("algorithm.clip", "", clip))?;
         let part = "algorithm.server";
         let fraction = |what: &str, found: f64| {
             within(part, what, found, "at least 0 and below 1", (0.0..1.0).contains(&found))

@@ -11,7 +11,7 @@ use fedback_core::protocol::Batch;
 use fedback_core::simd;
 
 use crate::oracle::{Clients, Losses, MarginRows, MeanRows, NormalBatch, Oracle, Vectors, lanes};
-use crate::rule::{Rule, WithRule, keep, with_rule};
+use crate::rule::{Rule, WithRule, clip, keep, with_rule};
 use crate::work::{Order, Scratch, Task, Work, WorkError};
 
 impl Work for Federation {
@@ -129,6 +129,9 @@ impl WithRule for Job<'_> {
                 let clients = Clients { federation, order, tasks, deltas, kept, rule, vectors };
                 with_oracle(federation, clients);
             }
+        }
+        if let Some(longest) = order.longest() {
+            clip(deltas, federation.dim(), longest);
         }
         if order.protocol.local.keeps() {
             let (dim, total) = (federation.dim(), order.total_step());

@@ -24,6 +24,7 @@
 //! moves to another site finds it there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, Step};
@@ -32,7 +33,7 @@ use fedback_core::stream::Seed;
 
 use crate::backend::{Backend, BackendError, Course};
 use crate::cohort::RecordedCohort;
-use crate::server::{Refusal, RoundError, Server, Update};
+use crate::server::{Reach, Refusal, RoundError, Server, Update};
 
 /// Carries orders to clients and their answers back.
 pub trait Transport {
@@ -186,6 +187,14 @@ impl<T: Transport> Live<T> {
         let servers = state.repetitions.iter().map(server).collect();
         let (reasons, cohorts) = Default::default();
         Live { transport, protocol, seed, settings, state, servers, reasons, cohorts }
+    }
+
+    /// The same run, which believes no update that honest work cannot have come to.
+    pub fn knowing(mut self, reach: Reach) -> Self {
+        let reach = Arc::new(reach);
+        let servers = self.servers.into_iter();
+        self.servers = servers.map(|server| server.knowing(reach.clone())).collect();
+        self
     }
 
     /// The repetitions that go on, with their servers.

@@ -15,7 +15,7 @@ use fedback_core::protocol::{Batch, Deploy};
 use fedback_core::response::Shift;
 use fedback_core::stream::{Stream, Streams};
 
-use crate::rule::{Coordinate, Rule, StepSizes, WithRule, keep, with_rule};
+use crate::rule::{Coordinate, Rule, StepSizes, WithRule, clip, keep, with_rule};
 use crate::work::{Order, Scratch, Task, Work, WorkError};
 
 /// Observations and gradients of clients, batch by batch.
@@ -186,6 +186,9 @@ impl<G: Gradients> WithRule for Job<'_, G> {
         }
         for ((delta, local), theta) in delta.iter_mut().zip(&local).zip(theta) {
             *delta = local - theta;
+        }
+        if let Some(longest) = order.longest() {
+            clip(delta, gradients.dim(), longest);
         }
         if order.protocol.local.keeps() {
             keep(rule, sent, kept, delta, order.total_step());

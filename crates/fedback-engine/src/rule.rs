@@ -8,7 +8,7 @@ mod descent;
 mod proximal;
 mod scaffold;
 
-use fedback_core::protocol::LocalRule;
+use fedback_core::protocol::{LocalRule, Protocol, Round};
 use fedback_core::simd::Number;
 
 pub use descent::Descent;
@@ -76,6 +76,25 @@ pub fn with_rule<W: WithRule>(rule: LocalRule, work: W) -> W::Output {
     }
 }
 
+/// Shortens the deltas of `dim` coordinates that are longer than `longest`.
+pub(crate) fn clip(deltas: &mut [f64], dim: usize, longest: f64) {
+    for delta in deltas.chunks_exact_mut(dim.max(1)) {
+        let length = length(delta);
+        if length > longest && length.is_finite() {
+            delta.iter_mut().for_each(|d| *d *= longest / length);
+        }
+    }
+}
+
+/// |v|, also where the squares of its coordinates leave the range of numbers.
+pub(crate) fn length(vector: &[f64]) -> f64 {
+    let largest = vector.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    largest * vector.iter().map(|v| (v / largest) * (v / largest)).sum::<f64>().sqrt()
+}
+
 /// What clients keep after a round, written over what they kept before it; `sent` is what the server
 /// sent to them, and all vectors have its length.
 pub(crate) fn keep<R: Rule>(rule: R, sent: &[f64], kept: &mut [f64], deltas: &[f64], total: f64) {
@@ -91,4 +110,26 @@ pub(crate) fn keep<R: Rule>(rule: R, sent: &[f64], kept: &mut [f64], deltas: &[f
             *kept = rule.keep(rule.control(*sent, *kept), *delta, total);
         }
     }
+}
+
+/// What clients keep by a protocol's rule after the round that follows `round`, written over what
+/// they kept before it.
+pub(crate) fn keep_by_rule(
+    protocol: &Protocol,
+    round: Round,
+    sent: &[f64],
+    kept: &mut [f64],
+    deltas: &[f64],
+) {
+    struct Keeping<'a>(&'a [f64], &'a mut [f64], &'a [f64], f64);
+
+    impl WithRule for Keeping<'_> {
+        type Output = ();
+
+        fn with<R: Rule>(self, rule: R) {
+            keep(rule, self.0, self.1, self.2, self.3);
+        }
+    }
+
+    with_rule(protocol.local, Keeping(sent, kept, deltas, protocol.sizes(round).sum()));
 }

@@ -13,6 +13,7 @@
 //! (Σ all coefficients) / (Σ those of the present), so that the step keeps its size and the weight
 //! of the absent falls to the present in proportion to their own.
 
+mod reach;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use fedback_core::stream::Seed;
 use crate::cohort::{Cohort, CohortSampler, RecordedCohort};
 use crate::fold::{Done, Folding, fold, spread};
 
+pub use reach::Reach;
 pub use refusal::{LARGEST, Refusal};
 
 /// What a client sends.
@@ -89,6 +91,8 @@ pub struct Server {
     call: Call,
     /// In how many rounds each client was among the first; empty where that is of no use.
     included: Vec<u64>,
+    /// How far honest clients can get, where that is known.
+    reach: Option<Arc<Reach>>,
     open: Option<OpenRound>,
     folding: Folding,
 }
@@ -122,7 +126,12 @@ impl Server {
             matches!(call, Call::First { correct: true, .. }) && !sampler.knows_inclusion();
         let included = if counts { vec![0; sampler.weights().len()] } else { Vec::new() };
         let folding = Folding::default();
-        Server { protocol, sampler, seed, call, included, open: None, folding }
+        Server { protocol, sampler, seed, call, included, reach: None, open: None, folding }
+    }
+
+    /// The same server, which believes no update that honest work cannot have come to.
+    pub fn knowing(self, reach: Arc<Reach>) -> Self {
+        Server { reach: Some(reach), ..self }
     }
 
     /// Takes note of who was in an earlier round's cohort, after a resume.
@@ -188,7 +197,8 @@ impl Server {
         {
             return Err(Refusal::Late(size));
         }
-        refusal::refuse_nonsense(repetition, &update)?;
+        let reach = self.reach.as_deref();
+        refusal::refuse_nonsense((&self.protocol, reach), (repetition, round), client, &update)?;
         if let Called::First { size, come } = &mut open.called
             && come.len() < *size
         {

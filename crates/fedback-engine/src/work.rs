@@ -21,6 +21,11 @@ impl Order<'_> {
         self.step_sizes.iter().sum()
     }
 
+    /// How long a delta may be.
+    pub fn longest(&self) -> Option<f64> {
+        self.protocol.clip.map(|clip| clip * self.total_step())
+    }
+
     /// What a client's gradients are multiplied with.
     pub fn objective_scale(&self, weights: &[f64], client: ClientId) -> f64 {
         match self.protocol.scale_objectives {

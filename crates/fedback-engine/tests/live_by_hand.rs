@@ -160,8 +160,8 @@ fn a_late_or_corrected_update_counts() {
     // Σ p_i (δ_i − 3)² = 1.
     assert_eq!(live.state().repetitions[0].consensus, Some(1.0));
     drop(live);
-    let large = Refusal::TooLarge { coordinate: 0, value: -1e101, largest: 1e100 };
-    assert_eq!(script.refusals, [Refusal::NotFinite(0), large]);
+    let long = Refusal::TooLong { length: 1e101, longest: 1e100 };
+    assert_eq!(script.refusals, [Refusal::NotFinite(0), long]);
 }
 
 /// A client that was said to be absent and answers all the same is not counted twice: the others are
@@ -213,8 +213,9 @@ fn a_failed_repetition_stops_alone() {
     assert_eq!(script.refusals, [Refusal::NoRoundOpen]);
 }
 
+/// SCAFFOLD in steps of 1/2: c_i becomes c_i − c − 2 δ.
 fn scaffold() -> Protocol {
-    Protocol { local: LocalRule::Scaffold, ..protocol() }
+    Protocol { local: LocalRule::Scaffold, step_size: StepSize::Constant(0.5), ..protocol() }
 }
 
 /// What clients keep travels with orders and updates. Client 1 answers nonsense and then nothing: it
@@ -225,29 +226,29 @@ fn what_clients_keep_travels() {
     let now = |client, delta: f64, kept: &[f64]| update_of(Round(0), client, 0, &[delta], kept);
     let later = |client, delta: f64, kept| update_of(Round(1), client, 0, &[delta], &[kept]);
     let day = [
-        now(0, 1.0, &[]),
+        now(0, -1.0, &[]),
         now(1, -3.0, &[4.0, 1.0]),
-        now(0, 1.0, &[f64::NAN]),
-        now(1, -3.0, &[f64::NEG_INFINITY]),
-        now(0, 1.0, &[2.0]),
+        now(0, -1.0, &[f64::NAN]),
+        now(1, -3.0, &[5.999]),
+        now(0, -1.0, &[2.0]),
         absent(1),
-        later(1, 0.5, 6.0),
-        later(0, 0.25, 2.5),
+        later(1, -3.5, 6.0),
+        later(0, -0.75, 2.5),
     ];
     let settings = Settings { minimum: 1, attempts: 0 };
     let mut live = live_by(scaffold(), &mut script, &day, &[0.5, 0.5], &[0.0], settings);
     live.advance(Round(1), false).unwrap();
     let repetition = &live.state().repetitions[0];
-    assert_eq!((&repetition.server, &repetition.kept), (&vec![1.0, 1.0], &vec![2.0, 0.0]));
+    assert_eq!((&repetition.server, &repetition.kept), (&vec![-1.0, 1.0], &vec![2.0, 0.0]));
     assert_eq!(repetition.changed().collect::<Vec<_>>(), [0]);
     live.advance(Round(2), false).unwrap();
     let repetition = &live.state().repetitions[0];
-    assert_eq!((&repetition.server, &repetition.kept), (&vec![1.375, 4.25], &vec![2.5, 6.0]));
+    assert_eq!((&repetition.server, &repetition.kept), (&vec![-3.125, 4.25], &vec![2.5, 6.0]));
     drop(live);
-    assert_eq!(script.sent, [(vec![0.0, 0.0], vec![0.0, 0.0]), (vec![1.0, 1.0], vec![2.0, 0.0])]);
+    assert_eq!(script.sent, [(vec![0.0, 0.0], vec![0.0, 0.0]), (vec![-1.0, 1.0], vec![2.0, 0.0])]);
     let length = |found| Refusal::KeptLength { found, expected: 1 };
-    let not_finite = Refusal::KeptNotFinite(0);
-    assert_eq!(script.refusals, [length(0), length(2), not_finite.clone(), not_finite]);
+    let other = Refusal::KeptOther(0);
+    assert_eq!(script.refusals, [length(0), length(2), other.clone(), other]);
 }
 
 /// Orders name a client once for every repetition, and what it keeps stands beside: sorted by client,
@@ -257,7 +258,7 @@ fn what_clients_keep_is_in_the_order_of_those_asked() {
     let mut script = Script::default();
     let mut day = Vec::new();
     for (client, repetition, kept) in [(0, 0, 1.0), (1, 0, 2.0), (0, 1, 3.0), (1, 1, 4.0)] {
-        day.push(update_of(Round(0), client, repetition, &[0.0], &[kept]));
+        day.push(update_of(Round(0), client, repetition, &[-kept / 2.0], &[kept]));
     }
     let settings = Settings { minimum: 2, attempts: 0 };
     let mut live = live_by(scaffold(), &mut script, &day, &[0.5, 0.5], &[0.0, 7.0], settings);
@@ -265,7 +266,7 @@ fn what_clients_keep_is_in_the_order_of_those_asked() {
     live.advance(Round(2), false).unwrap_err();
     drop(live);
     assert_eq!(script.asked[1], (false, vec![(0, 0), (0, 1), (1, 0), (1, 1)]));
-    assert_eq!(script.sent[1], (vec![0.0, 1.5, 7.0, 3.5], vec![1.0, 3.0, 2.0, 4.0]));
+    assert_eq!(script.sent[1], (vec![-0.75, 1.5, 5.25, 3.5], vec![1.0, 3.0, 2.0, 4.0]));
 }
 
 /// The reason is named where too few are left; and where the rule keeps nothing, nothing is taken.
@@ -278,7 +279,7 @@ fn what_is_kept_wrongly_is_a_reason() {
     assert_eq!(
         strict.advance(Round(1), false).unwrap_err().to_string(),
         "repetition 0: 0 of 2 answered, at least 1 must; missing: client 0 (number 0 of what the \
-         client keeps is not a finite number), client 1 (its site is gone)"
+         client keeps does not follow from its update), client 1 (its site is gone)"
     );
     drop(strict);
     let day = [update_of(Round(0), 0, 0, &[1.0], &[2.0]), absent(1), Arrival::Deadline];

@@ -286,9 +286,13 @@ fn server_refuses_what_is_wrong() {
     assert_eq!(accept(&mut server, at, 3, zero, &[1.0, 0.0]), Err(Refusal::Duplicate(0)));
     let missing = RoundError::Missing { missing: vec![one], present: 1 };
     assert_eq!(server.close(&mut repetition, 2), Err(missing));
-    let value = -3.1e100;
-    let large = Refusal::TooLarge { coordinate: 1, value, largest: 1e100 * 3.0 };
-    assert_eq!(accept(&mut server, at, 3, one, &[2.9e100, value]), Err(large));
+    let long = accept(&mut server, at, 3, one, &[0.0, -3.3e100]);
+    let longest = 1e100 * (1.0 + 5.0_f64.sqrt());
+    assert_eq!(long, Err(Refusal::TooLong { length: 3.3e100, longest }));
+    accept(&mut server, at, 3, one, &[0.0, -4.0]).unwrap();
+    server.abandon();
+    open(&mut server, at).unwrap();
+    accept(&mut server, at, 3, zero, &[1.0, 0.0]).unwrap();
     accept(&mut server, at, 3, one, &[0.0, -4.0]).unwrap();
     assert_eq!(repetition, *at, "nothing has changed before the round is closed");
     assert_eq!(server.close(&mut repetition, 2), Ok(None));

@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fedback_core::federation::Federation;
 use fedback_core::protocol::Round;
 use fedback_core::state::State;
 use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble};
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::live::{Live, Settings, Transport, TransportError};
+use fedback_engine::server::Reach;
 
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink};
@@ -139,6 +141,8 @@ pub fn replay(
 pub struct LiveRun<'a> {
     /// Everything about the run but who does its work.
     pub plan: &'a Outline,
+    /// Its populations, where they are known here: what honest clients can come to.
+    pub federation: Option<&'a Federation>,
     /// Who judges the models.
     pub judge: &'a dyn Judge,
     /// The way to the clients.
@@ -154,7 +158,7 @@ pub fn run_live(
     sinks: &mut [&mut dyn Sink],
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
-    let LiveRun { plan, judge, transport, settings } = live;
+    let LiveRun { plan, federation, judge, transport, settings } = live;
     if plan.spec.until.is_some() {
         let why = "a live run goes on from any round, where what moved before is not known; stop it \
                    by hand, or leave until out";
@@ -162,6 +166,9 @@ pub fn run_live(
     }
     let cohorts = from.map_or(&[][..], |from| &from.cohorts);
     let mut live = Live::new(transport, plan.course(plan.place(from)?, cohorts), settings);
+    if let Some(federation) = federation {
+        live = live.knowing(Reach::of(federation));
+    }
     Running::new(plan, &mut live, plan.spec.rounds.0, from).through(judge, sinks, stop)
 }
 

@@ -21,6 +21,7 @@ fn protocol(cohort: usize, correct: bool) -> Protocol {
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
+        clip: None,
         local: LocalRule::Descent,
         server: ServerRule::Average,
     }

@@ -147,7 +147,8 @@ fn interrupted_again_and_again(
     let judge = Exactly::new(plan);
     for turn in 0.. {
         let mut transport = Loopback::new(plan, gone, turn, 20 + 7 * turn as usize);
-        let live = LiveRun { plan, judge: &judge, transport: &mut transport, settings };
+        let live =
+            LiveRun { plan, federation: None, judge: &judge, transport: &mut transport, settings };
         let from = store.load(id)?;
         let outcome = run_live(live, Some((store, id)), Some(&from), &mut (), &stop)?;
         if outcome.ending != Ending::Interrupted {
@@ -259,7 +260,13 @@ fn too_few_clients_stop_a_run_that_can_go_on() {
     // The site is back: the run ends as if nothing had been.
     let (stop, judge) = (AtomicBool::new(false), Exactly::new(&plan));
     let mut transport = Loopback::new(&plan, |_, _| false, 1, usize::MAX);
-    let live = LiveRun { plan: &plan, judge: &judge, transport: &mut transport, settings };
+    let live = LiveRun {
+        plan: &plan,
+        federation: None,
+        judge: &judge,
+        transport: &mut transport,
+        settings,
+    };
     let record = Some((&store, id));
     let from = Some(&reopened.stored);
     let outcome = run_live(live, record, from, &mut (), &stop).unwrap();
@@ -273,7 +280,13 @@ fn a_server_without_data_knows_no_risk() {
     let (plan, stop) = (plan(), AtomicBool::new(false));
     let mut transport = Loopback::new(&plan, |_, _| false, 3, usize::MAX);
     let settings = Settings::default();
-    let live = LiveRun { plan: &plan, judge: &WithoutData, transport: &mut transport, settings };
+    let live = LiveRun {
+        plan: &plan,
+        federation: None,
+        judge: &WithoutData,
+        transport: &mut transport,
+        settings,
+    };
     let outcome = run_live(live, None, None, &mut (), &stop).unwrap();
     assert_eq!(outcome.ending, Ending::Done);
     let memory = runner::run(&plan, None, &mut [], &stop).unwrap();

@@ -73,7 +73,9 @@ pub fn federate(
         let mut calling = &link;
         let settings = Settings { minimum, attempts };
         let mut live = |judge: &dyn fedback_lab::measure::Judge| {
-            let live = LiveRun { plan: &plan, judge, transport: &mut calling, settings };
+            let federation = plan.whole().map(|plan| plan.federation());
+            let live =
+                LiveRun { plan: &plan, federation, judge, transport: &mut calling, settings };
             run_live(live, store.as_ref().zip(id), from.as_ref(), &mut listener, stop)
         };
         let outcome = match &plan {

@@ -82,7 +82,15 @@ pub fn supported(protocol: &Protocol) -> Result<(), Unsupported> {
         deploy: _,
         aggregate: _,
         scale_objectives: _,
+        clip,
     } = *protocol;
+    if clip.is_some() {
+        return Err(Unsupported::new(
+            "algorithm.clip",
+            "updates that are shortened are not linear in the clients' work, so that there are no \
+             exact moments, certificates or plans; leave clip out to see what it leaves alone",
+        ));
+    }
     match server {
         ServerRule::Average | ServerRule::Momentum { .. } => Ok(()),
         ServerRule::Adam { .. } => Err(Unsupported::new(

@@ -39,6 +39,7 @@ fn constant(size: f64) -> Protocol {
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
+        clip: None,
     }
 }
 

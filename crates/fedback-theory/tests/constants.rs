@@ -31,6 +31,7 @@ const PROTOCOL: Protocol = Protocol {
     deploy: Deploy::Step,
     aggregate: Aggregate::Deltas,
     scale_objectives: false,
+    clip: None,
 };
 
 /// |∇f − ∇f_i|²/(1 + |x|²) never exceeds ς² and comes close to it, for every form of response.

@@ -35,6 +35,7 @@ fn protocol(scheme: Scheme, local_steps: usize, step_size: StepSize) -> Protocol
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
+        clip: None,
     }
 }
 

@@ -60,6 +60,7 @@ fn protocol() -> Protocol {
         deploy: Deploy::Step,
         aggregate: Aggregate::Deltas,
         scale_objectives: false,
+        clip: None,
     }
 }
 

@@ -1,8 +1,11 @@
 //! What is not believed of what clients send.
 
+use fedback_core::federation::ClientId;
+use fedback_core::protocol::{Protocol, Round};
 use fedback_core::state::Repetition;
 
-use super::Update;
+use super::{Reach, Update};
+use crate::rule::{keep_by_rule, length};
 
 /// Why an update was refused. The server's state is what it was.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,48 +49,36 @@ pub enum Refusal {
         /// Numbers that a client keeps.
         expected: usize,
     },
-    /// What the client keeps is not finite.
-    #[error("number {0} of what the client keeps is not a finite number")]
-    KeptNotFinite(usize),
-    /// What the client keeps is absurdly large.
-    #[error("number {place} of what the client keeps is {value:e}, beyond {largest:e}")]
-    KeptTooLarge {
-        /// Which number.
-        place: usize,
-        /// Its value.
-        value: f64,
-        /// The largest that is believed.
-        largest: f64,
-    },
+    /// What the client says it keeps is not what its rule makes of its update.
+    #[error("number {0} of what the client keeps does not follow from its update")]
+    KeptOther(usize),
     /// The update is not finite.
     #[error("coordinate {0} of the update is not a finite number")]
     NotFinite(usize),
-    /// The update is absurdly large.
-    #[error("coordinate {coordinate} of the update is {value:e}, beyond {largest:e}")]
-    TooLarge {
-        /// The coordinate.
-        coordinate: usize,
-        /// Its value.
-        value: f64,
-        /// The largest that is believed.
-        largest: f64,
+    /// The update is longer than honest work can be.
+    #[error("the update is {length:.3e} long, believed are up to {longest:.3e}")]
+    TooLong {
+        /// Its length.
+        length: f64,
+        /// The longest that is believed.
+        longest: f64,
     },
 }
 
 impl Refusal {
     /// Whether the update came where it was expected, and is no update of the model.
     pub fn is_bad_update(&self) -> bool {
-        use Refusal::{KeptLength, KeptNotFinite, KeptTooLarge, NotFinite, TooLarge, WrongLength};
+        use Refusal::{KeptLength, KeptOther, NotFinite, TooLong, WrongLength};
         match self {
-            WrongLength { .. } | NotFinite(_) | TooLarge { .. } => true,
-            KeptLength { .. } | KeptNotFinite(_) | KeptTooLarge { .. } => true,
+            WrongLength { .. } | NotFinite(_) | TooLong { .. } => true,
+            KeptLength { .. } | KeptOther(_) => true,
             Refusal::NoRoundOpen | Refusal::UnknownRepetition(_) | Refusal::NotAsked(_) => false,
             Refusal::OtherRound { .. } | Refusal::Duplicate(_) | Refusal::Late(_) => false,
         }
     }
 }
 
-/// How many times (1 + the largest |θ_j|) a coordinate of an update may be, at most.
+/// How many times (1 + |θ|) an update may be where nothing is known of honest ones.
 ///
 /// An honest update is many orders of magnitude below: after it the squared distance and the risk
 /// are near 1e200 and two more of its kind leave the range of numbers, so that only a run that is
@@ -95,9 +86,17 @@ impl Refusal {
 /// that is accepted cannot make a sensible θ infinite, whatever its coefficient.
 pub const LARGEST: f64 = 1e100;
 
-/// Refuses what cannot be an update in a repetition.
-pub(super) fn refuse_nonsense(repetition: &Repetition, update: &Update) -> Result<(), Refusal> {
-    let (layout, theta) = (repetition.layout(), repetition.theta());
+/// How much longer than the longest honest update one may be: room for rounding.
+const ROUNDING: f64 = 1.0 + 1e-9;
+
+/// Refuses what cannot be an update of a client in a repetition, in the round that follows.
+pub(super) fn refuse_nonsense(
+    (protocol, reach): (&Protocol, Option<&Reach>),
+    (repetition, round): (&Repetition, Round),
+    client: ClientId,
+    update: &Update,
+) -> Result<(), Refusal> {
+    let layout = repetition.layout();
     if update.delta.len() != layout.dim {
         return Err(Refusal::WrongLength { found: update.delta.len(), expected: layout.dim });
     }
@@ -107,16 +106,21 @@ pub(super) fn refuse_nonsense(repetition: &Repetition, update: &Update) -> Resul
     if let Some(bad) = update.delta.iter().position(|d| !d.is_finite()) {
         return Err(Refusal::NotFinite(bad));
     }
-    let largest = LARGEST * (1.0 + theta.iter().fold(0.0, |most: f64, t| most.max(t.abs())));
-    if let Some(coordinate) = update.delta.iter().position(|d| d.abs() > largest) {
-        let value = update.delta[coordinate];
-        return Err(Refusal::TooLarge { coordinate, value, largest });
+    let reach = reach.map(|reach| reach.longest(protocol, round, repetition, client));
+    let honest = protocol.longest(round).into_iter().chain(reach).map(|most| most * ROUNDING);
+    let longest = honest.fold(LARGEST * (1.0 + length(repetition.theta())), f64::min);
+    let length = length(&update.delta);
+    if length > longest {
+        return Err(Refusal::TooLong { length, longest });
     }
-    if let Some(bad) = update.kept.iter().position(|kept| !kept.is_finite()) {
-        return Err(Refusal::KeptNotFinite(bad));
+    if layout.kept == 0 {
+        return Ok(());
     }
-    match update.kept.iter().position(|kept| kept.abs() > largest) {
-        Some(place) => Err(Refusal::KeptTooLarge { place, value: update.kept[place], largest }),
+    let mut honest = repetition.kept_by(client).to_vec();
+    let sent = &repetition.broadcast()[layout.dim..];
+    keep_by_rule(protocol, round, sent, &mut honest, &update.delta);
+    match update.kept.iter().zip(&honest).position(|(kept, honest)| kept != honest) {
+        Some(place) => Err(Refusal::KeptOther(place)),
         None => Ok(()),
     }
 }

@@ -13,7 +13,7 @@ use fedback_core::response::{Sensitivity, location};
 use fedback_core::state::Layout;
 use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
 use fedback_engine::live::{Arrival, Assignment, LiveOrder, Sender, Transport, TransportError};
-use fedback_engine::server::{LARGEST, Refusal, Update};
+use fedback_engine::server::{Refusal, Update};
 use fedback_engine::work::{Order, Scratch, Task, Work, step_sizes};
 
 pub const CLIENTS: usize = 5;
@@ -147,7 +147,7 @@ impl<'a> Network<'a> {
         let Arrival::Update { mut sender, update } = honest.clone() else { unreachable!() };
         let Update { mut delta, mut kept } = update;
         let coordinate = self.draws.index(DIM);
-        match self.draws.index(15) {
+        match self.draws.index(18) {
             0 => delta[coordinate] = f64::NAN,
             1 => delta[coordinate] = f64::INFINITY,
             2 => delta[coordinate] = -1e200,
@@ -161,12 +161,19 @@ impl<'a> Network<'a> {
             // Where the rule keeps nothing, a number too many.
             10 if kept.pop().is_none() => kept.push(1.0),
             10 => {}
-            wrong @ (11..=13) => {
-                let number = [f64::NAN, f64::NEG_INFINITY, -1e300][wrong - 11];
+            wrong @ (11..=14) => {
+                let number = [f64::NAN, f64::NEG_INFINITY, -1e300, 0.125][wrong - 11];
                 match kept.get_mut(coordinate) {
-                    Some(kept) => *kept = number,
+                    Some(kept) => *kept += number,
                     None => kept.push(number),
                 }
+            }
+            // More than anybody's honest work, and a little more than is allowed.
+            15 => delta[coordinate] = 1e7,
+            16 => {
+                let longest = self.longest().unwrap_or(1e7);
+                let length = delta.iter().map(|d| d * d).sum::<f64>().sqrt();
+                delta.iter_mut().for_each(|d| *d *= 1.001 * longest / length);
             }
             _ => {
                 // Labelled as another repetition's, where the server can tell: that one did not
@@ -203,17 +210,28 @@ impl<'a> Network<'a> {
         } else if !delta.iter().all(|d| d.is_finite()) {
             Some("not finite")
         } else {
-            let theta = &self.broadcast(repetition)[..DIM];
-            let most = theta.iter().map(|t| t.abs()).fold(0.0, f64::max);
-            let large = |numbers: &[f64]| numbers.iter().any(|d| d.abs() > LARGEST * (1.0 + most));
-            if large(delta) {
-                Some("too large")
-            } else if !kept.iter().all(|k| k.is_finite()) {
-                Some("kept not finite")
+            let longest = self.longest().map_or(1e6, |longest| 1.0000001 * longest);
+            if delta.iter().map(|d| d * d).sum::<f64>().sqrt() > longest {
+                Some("too long")
             } else {
-                large(kept).then_some("kept too large")
+                self.kept_other(at, delta, kept).then_some("kept other")
             }
         }
+    }
+
+    /// How long an update may be, where the protocol says it.
+    fn longest(&self) -> Option<f64> {
+        let total: f64 = self.protocol.sizes(self.round).sum();
+        self.protocol.clip.map(|clip| clip * total)
+    }
+
+    /// Whether a client does not keep what SCAFFOLD's rule makes of its update: c_i − c − δ/Ση.
+    fn kept_other(&self, at: Assignment, delta: &[f64], kept: &[f64]) -> bool {
+        let total: f64 = self.protocol.sizes(self.round).sum();
+        let sent = &self.broadcast(at.repetition)[DIM..];
+        let before = sent.iter().zip(&self.kept[&at]);
+        let rule = before.zip(delta).map(|((c, own), delta)| own - c - delta / total);
+        !kept.iter().zip(rule).all(|(kept, rule)| (kept - rule).abs() <= 1e-9 * (1.0 + rule.abs()))
     }
 
     /// A refusal comes before the next call, or not at all.
@@ -347,10 +365,9 @@ impl Transport for Network<'_> {
             Refusal::Late(_) => "late",
             Refusal::WrongLength { .. } => "wrong length",
             Refusal::KeptLength { .. } => "kept length",
-            Refusal::KeptNotFinite(_) => "kept not finite",
-            Refusal::KeptTooLarge { .. } => "kept too large",
+            Refusal::KeptOther(_) => "kept other",
             Refusal::NotFinite(_) => "not finite",
-            Refusal::TooLarge { .. } => "too large",
+            Refusal::TooLong { .. } => "too long",
         };
         assert_eq!(verdict, Some(found), "{sender:?}: {reason}");
         *self.refusals.entry(found).or_default() += 1;

@@ -7,7 +7,7 @@ use fedback_core::state::{Repetition, State};
 use fedback_engine::backend::{Backend, Course};
 use fedback_engine::cohort::{RecordedCohort, RecordedCohorts};
 use fedback_engine::live::{Arrival, Live, LiveOrder, Sender, Settings, Transport, TransportError};
-use fedback_engine::server::Refusal;
+use fedback_engine::server::{Reach, Refusal};
 use fedback_engine::simulate::Simulation;
 
 use super::{DIM, Network, REPETITIONS, SEED};
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
         let cohorts: RecordedCohorts = self.cohorts.iter().cloned().collect();
         let beginning = Self::beginning(self.federation, self.protocol);
         let course = Course { state: self.state.clone(), cohorts, ..beginning };
-        Live::new(transport, course, settings)
+        Live::new(transport, course, settings).knowing(Reach::of(self.federation))
     }
 
     /// Writes down what a store has of a state: numbers, and nothing else.

@@ -53,6 +53,7 @@ pub(super) fn build_protocol(algorithm: &Algorithm, clients: usize) -> Result<Pr
             Aggregate::Iterates => protocol::Aggregate::Iterates,
         },
         scale_objectives: keys.scale_objectives,
+        clip: keys.clip.map(|clip| clip.0),
     };
     protocol.check(clients)?;
     Ok(protocol)

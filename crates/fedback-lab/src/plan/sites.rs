@@ -146,6 +146,11 @@ impl SiteTables {
         Ok(SiteTables { held })
     }
 
+    /// Every client held, with its rows.
+    pub fn held(&self) -> impl Iterator<Item = (usize, &RawTable)> {
+        self.held.iter().map(|(client, table)| (*client, table))
+    }
+
     /// For every client held: its number, its count of rows, and the sum of every feature.
     pub fn sums(&self) -> Vec<(usize, u64, Vec<f64>)> {
         let held = self.held.iter();

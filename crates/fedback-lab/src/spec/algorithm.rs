@@ -74,7 +74,7 @@ const OWN: [(&str, &str); 2] = [("proximal", "fedprox"), ("server", "fedopt")];
 
 impl RoundKeys {
     /// The keys that all algorithms have.
-    pub(super) const ALL: [&str; 12] = [
+    pub(super) const ALL: [&str; 13] = [
         "scheme",
         "cohort",
         "local_steps",
@@ -84,6 +84,7 @@ impl RoundKeys {
         "deploy",
         "aggregate",
         "scale_objectives",
+        "clip",
         "latency",
         "deadline",
         "correct",
@@ -243,6 +244,7 @@ fn ninety_nine_hundredths() -> Fraction {
 /// | deploy | "step" | what batches react to: the local θ or the one last broadcast | "step", "round" |
 /// | aggregate | "deltas" | θ + Σ c·delta, or Σ c·w as printed | "deltas", "iterates" |
 /// | scale_objectives | false | gradients × N·p_i, coefficients 1/K | without replacement only |
+/// | clip | none | the longest average gradient: a client's update is shortened to clip · Σ η_t | > 0 |
 /// | latency | none | how long clients take, where arrivals are simulated | first arrivals only; see [`Latency`] |
 /// | deadline | none | when a round closes without the missing | first arrivals only; > 0, in the unit of the latencies |
 /// | correct | false | coefficients p_i/π_i, which make up for speed, instead of p_i N/K | first arrivals with a latency only |
@@ -274,6 +276,9 @@ pub struct RoundKeys {
     /// The remedy for unequal weights without replacement.
     #[serde(default)]
     pub scale_objectives: bool,
+    /// The longest average gradient that a client's work may come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<Positive>,
     /// How long clients take, for first arrivals in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,

@@ -183,6 +183,7 @@ fn protocol(draw: &mut Draw, clients: usize) -> Protocol {
         deploy: if draw.below(4) == 0 { Deploy::Round } else { Deploy::Step },
         aggregate: if draw.below(6) == 0 { Aggregate::Iterates } else { Aggregate::Deltas },
         scale_objectives: without && draw.below(3) == 0,
+        clip: None,
         local: LocalRule::Descent,
         server: ServerRule::Average,
     }

@@ -1,0 +1,94 @@
+//! How far honest work can move a client's model, where the server knows the populations.
+//!
+//! Every local step is at most η times the longest gradient at any θ that the steps before can have
+//! led to: with |x| ≤ `row`, |y| ≤ `label` and a response of norm `response`, that is a number. Normal
+//! data have no longest row; [`DEVIATIONS`] beyond the mean stand for it.
+
+use fedback_core::base::Base;
+use fedback_core::federation::{ClientId, Federation};
+use fedback_core::loss::Loss;
+use fedback_core::protocol::{Deploy, LocalRule, Protocol, Round};
+use fedback_core::state::Repetition;
+
+use crate::rule::length;
+
+/// Standard deviations beyond which no normal variate is expected in the life of a federation: its
+/// chance is below 1e-32.
+const DEVIATIONS: f64 = 12.0;
+
+/// How far honest clients can get in a round.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    clients: Vec<Extent>,
+    loss: Loss,
+}
+
+/// The largest numbers of a client's population.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    row: f64,
+    label: f64,
+    response: f64,
+    /// What gradients are multiplied with where objectives are scaled: N p_i.
+    scale: f64,
+}
+
+impl Reach {
+    /// Of the clients of a problem.
+    pub fn of(federation: &Federation) -> Self {
+        let (dim, count) = (federation.dim(), federation.clients());
+        let extent = |client: usize| {
+            let (row, label) = match federation.base() {
+                Base::Gaussian(base) => {
+                    let noise = base.noise * ((dim as f64).sqrt() + DEVIATIONS);
+                    (length(base.mean(client)) + noise, 0.0)
+                }
+                Base::Table(table) => {
+                    table.rows_of(client).fold((0.0, 0.0), |(row, label), next| {
+                        (f64::max(row, length(next.0)), f64::max(label, next.1.abs()))
+                    })
+                }
+            };
+            let response = federation.response().sensitivity(client, dim);
+            let scale = count as f64 * federation.weights()[client];
+            Extent { row, label, response, scale }
+        };
+        Reach { clients: (0..count).map(extent).collect(), loss: federation.loss() }
+    }
+
+    /// How long an honest delta of a client can be in the round that follows `round`.
+    pub(super) fn longest(
+        &self,
+        protocol: &Protocol,
+        round: Round,
+        repetition: &Repetition,
+        client: ClientId,
+    ) -> f64 {
+        let Some(extent) = self.clients.get(client.0 as usize) else { return 0.0 };
+        let scale = if protocol.scale_objectives { extent.scale } else { 1.0 };
+        let start = length(repetition.theta());
+        let sent = &repetition.broadcast()[repetition.dim()..];
+        let control = length(sent) + length(repetition.kept_by(client));
+        let mut moved = 0.0;
+        for size in protocol.sizes(round) {
+            let theta = start + moved;
+            let deployed = match protocol.deploy {
+                Deploy::Step => theta,
+                Deploy::Round => start,
+            };
+            let row = extent.row + extent.response * deployed;
+            let gradient = match self.loss {
+                Loss::Mean => theta + row,
+                Loss::Squared { l2 } => row * (row * theta + extent.label) + l2 * theta,
+                Loss::Logistic { l2 } => row + l2 * theta,
+            };
+            let rule = match protocol.local {
+                LocalRule::Descent => 0.0,
+                LocalRule::Proximal { proximal } => proximal * moved,
+                LocalRule::Scaffold => control,
+            };
+            moved += size * (scale * gradient + rule);
+        }
+        moved
+    }
+}
