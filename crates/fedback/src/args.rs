@@ -1,11 +1,13 @@
 //! What the user can type.
 
+mod site;
 mod store;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use site::*;
 pub use store::*;
 
 /// Federated learning for populations that react to the model.
@@ -65,6 +67,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Redraw the paper's figures and judge its claims
     Reproduce(ReproduceArgs),
+    /// What a site of a federation decides for itself: its policy, its ledger, its service
+    Site(SiteArgs),
     /// Get a table that specs know by name
     Data(DataArgs),
     /// Print the JSON schema of specs

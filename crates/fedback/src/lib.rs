@@ -35,6 +35,7 @@ pub use fedback_engine as engine;
 pub use fedback_fit as fit;
 pub use fedback_lab as lab;
 pub use fedback_paper as paper;
+pub use fedback_site as site;
 pub use fedback_theory as theory;
 
 /// The Rust blocks of the documentation, as doctests.

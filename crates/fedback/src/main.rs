@@ -55,6 +55,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Score(args)) => command::score::run(&context, args),
         Some(Command::Import(args)) => command::import::run(&context, args),
         Some(Command::Compare(args)) => command::compare::run(&context, args),
+        Some(Command::Site(args)) => command::site::run(args),
         Some(Command::Data(args)) => command::data::run(&context, args),
         Some(Command::Schema) => command::schema::run(),
         Some(Command::New(args)) => command::new::run(args),

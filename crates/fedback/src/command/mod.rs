@@ -21,6 +21,7 @@ pub mod runs;
 pub mod schema;
 pub mod score;
 pub mod show;
+pub mod site;
 pub mod solve;
 mod summary;
 

@@ -1,0 +1,217 @@
+//! What a server could learn under a policy, in words and numbers, before anybody asks.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use fedback_core::protocol::Batch;
+use fedback_lab::error::Error;
+use fedback_lab::plan::SiteTables;
+use fedback_lab::spec::{Base, Document};
+use serde::Serialize;
+
+use crate::gate::{Built, Refused, build};
+use crate::message::{About, Gathered};
+use crate::policy::Policy;
+
+/// Updates that are looked at one by one; of a longer plan, the first.
+const LOOKED_AT: u64 = 20_000;
+
+/// What a policy means for the site.
+#[derive(Clone, Debug, Serialize)]
+pub struct Forecast {
+    /// The site.
+    pub site: String,
+    /// The plan's hash; none where rows have to be counted at all sites first.
+    pub plan_hash: Option<String>,
+    /// What every client shows.
+    pub clients: Vec<Shown>,
+    /// Answers for a client under one plan, and for ever.
+    pub answers: [u64; 2],
+    /// Numbers in an answer.
+    pub numbers: usize,
+    /// Where more can be learned than a reader may expect.
+    pub warnings: Vec<String>,
+}
+
+/// What the updates of a client show of its rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Shown {
+    /// The client.
+    pub client: u32,
+    /// Different rows that it has; none where its population is not made of rows.
+    pub rows: Option<u64>,
+    /// Rows that an update draws, one by one; none where it takes all.
+    pub draws: Option<u64>,
+    /// The fewest different rows that an update of the plan rests on.
+    pub fewest: Option<u64>,
+    /// Updates that were looked at, and how many of them the policy refuses.
+    pub updates: u64,
+    /// How many of them rest on too few rows.
+    pub refused: u64,
+}
+
+/// What a server could learn.
+pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
+    let document = Document::read(&policy.plan.spec)?;
+    let origin = policy.origin.display();
+    let told = |refused: Refused| {
+        Error::input(&origin, refused.detail.map_or(refused.reason.clone(), |why| why))
+    };
+    let points = document.points()?;
+    let [point] = &points[..] else {
+        return Err(Error::input(&document.origin, "has a sweep; a site works on one point"));
+    };
+    let at_sites = matches!(point.spec.problem.base, Base::Sites(_));
+    if at_sites != policy.data.is_some() {
+        let why = match at_sites {
+            true => "is missing; the plan is about rows that lie at sites",
+            false => {
+                "the plan has populations of its own: leave data out, or base.kind = \"sites\""
+            }
+        };
+        return Err(Error::input(&origin, format!("data: {why}")));
+    }
+    let mut about = About::default();
+    let mut own = None;
+    let mut counted = true;
+    if let Base::Sites(base) = &point.spec.problem.base {
+        let tables = crate::gate::read(policy, &document, &point.spec).map_err(told)?;
+        counted = base.rows.is_some();
+        if !counted {
+            about.gathered =
+                Some(stand_in(policy, point.spec.problem.clients.map(|c| c.0), &tables));
+        }
+        own = Some(tables);
+    }
+    let built = build(policy, &document, &about, own.as_ref()).map_err(told)?;
+    let clients: Vec<Shown> =
+        policy.clients.iter().map(|client| shown(policy, &built, *client)).collect();
+    let layout = built.plan.layout();
+    let limits = &policy.limits;
+    let mut forecast = Forecast {
+        site: policy.name.clone(),
+        plan_hash: counted.then(|| built.plan.hash.clone()),
+        clients,
+        answers: [limits.answers, limits.answers_in_all],
+        numbers: layout.dim + layout.kept,
+        warnings: Vec::new(),
+    };
+    forecast.warnings = warnings(policy, &built, &forecast, own.as_ref());
+    Ok(forecast)
+}
+
+/// Counts and constants as long as nobody has gathered them: which rows are drawn does not depend on
+/// them.
+fn stand_in(policy: &Policy, clients: Option<u64>, tables: &SiteTables) -> Gathered {
+    let most = policy.clients.iter().max().map_or(1, |client| u64::from(*client) + 1);
+    let mut rows = vec![1; clients.unwrap_or(most).max(most) as usize];
+    let mut features = 0;
+    for (client, table) in tables.held() {
+        rows[client] = table.labels.len() as u64;
+        features = table.features.len();
+    }
+    Gathered { rows, sums: Some([vec![0.0; features], vec![1.0; features]]) }
+}
+
+fn shown(policy: &Policy, built: &Built, client: u32) -> Shown {
+    let Some(rows) = built.rows(client) else {
+        return Shown { client, rows: None, draws: None, fewest: None, updates: 0, refused: 0 };
+    };
+    let distinct = crate::rests::Rests::new(rows.iter().copied()).distinct();
+    let protocol = &built.plan.protocol;
+    let draws = match protocol.batch {
+        Batch::All => None,
+        Batch::Sampled(size) => Some((size * protocol.local_steps) as u64),
+    };
+    let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
+    let repetitions = built.spec.repetitions.0 as u32;
+    'all: for round in 0..built.spec.rounds.0 {
+        for repetition in 0..repetitions {
+            if updates == LOOKED_AT {
+                break 'all;
+            }
+            let found = built.rests(client, repetition, round).map_or(0, |rests| rests.distinct());
+            fewest = fewest.min(found);
+            refused += u64::from(found < policy.limits.rows);
+            updates += 1;
+        }
+    }
+    Shown { client, rows: Some(distinct), draws, fewest: Some(fewest), updates, refused }
+}
+
+fn warnings(
+    policy: &Policy,
+    built: &Built,
+    forecast: &Forecast,
+    own: Option<&SiteTables>,
+) -> Vec<String> {
+    let mut all = Vec::new();
+    let limits = &policy.limits;
+    for shown in &forecast.clients {
+        let client = shown.client;
+        let Some(rows) = shown.rows else { continue };
+        if shown.draws == Some(1) {
+            all.push(format!(
+                "client {client}: an update is a row. With one local step and a batch of one, the \
+                 server reads the row off it; take larger batches or more local steps"
+            ));
+        }
+        if shown.refused > 0 {
+            all.push(format!(
+                "client {client}: {} of {} updates rest on fewer than {} different rows and will be \
+                 refused; take larger batches or more local steps, or lower limits.rows",
+                shown.refused, shown.updates, limits.rows
+            ));
+        }
+        if rows < 2 * limits.rows {
+            all.push(format!(
+                "client {client}: it has {rows} different rows, limits.rows is {}: whoever is in one \
+                 update is likely to be in all of them",
+                limits.rows
+            ));
+        }
+        let held = own.and_then(|own| own.held().find(|(held, _)| *held == client as usize));
+        if let Some((_, table)) = held {
+            let numbers = (table.values.len() + table.labels.len()) as u64;
+            let told = limits.answers_in_all.saturating_mul(forecast.numbers as u64);
+            if told >= numbers {
+                all.push(format!(
+                    "client {client}: the site gives up to {told} numbers, its rows are {numbers}: \
+                     nothing rules out that they can be solved for; lower limits.answers_in_all to \
+                     less than {}",
+                    numbers.div_ceil(forecast.numbers as u64)
+                ));
+            }
+        }
+        if shown.draws.is_none() && limits.theta.is_none() {
+            all.push(format!(
+                "client {client}: every update rests on all rows and the operator chooses the models: \
+                 two that differ in how they judge one person differ by that person; set limits.theta"
+            ));
+        }
+    }
+    if limits.rows == 1 {
+        all.push("limits.rows is 1: an answer may rest on one person".into());
+    }
+    if built.plan.protocol.clip.is_none() {
+        all.push("the plan has no algorithm.clip: one row can move an update at will".into());
+    }
+    if policy.plan.vary.contains_key("seed") {
+        let why = "the operator may choose the seed, and with it which rows are drawn together";
+        all.push(why.into());
+    }
+    let files = policy.clients.iter().filter_map(|client| policy.data_of(*client));
+    for path in files.chain([policy.ledger.clone(), policy.origin.clone()]) {
+        all.extend(open_to_others(&path));
+    }
+    all.dedup();
+    all
+}
+
+/// What is wrong with the modes of a file that is the site's own.
+pub fn open_to_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        format!("{}: others than its owner may use it (mode {mode:03o}): chmod 600", path.display())
+    })
+}

@@ -1,0 +1,364 @@
+//! The ledger: everything that a site has ever answered, in one SQLite file.
+//!
+//! Every entry carries a digest of itself and of the one before, so that none can be changed, removed or
+//! put in between without notice. The last digest is written to a second file, the seal, beside it: a
+//! ledger that was put back to an earlier state ends before its seal. Answers are kept as they were
+//! given, so that whoever asks the same gets the same.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fedback_lab::error::Error;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::rests::Rests;
+
+/// A digest of 32 bytes.
+pub type Mark = [u8; 32];
+
+const SCHEMA: &str = "
+    CREATE TABLE site (format INTEGER NOT NULL, name TEXT NOT NULL);
+    CREATE TABLE rests (mark BLOB PRIMARY KEY, rows BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE entries (
+        number INTEGER PRIMARY KEY, at INTEGER NOT NULL, plan TEXT NOT NULL, client INTEGER NOT NULL,
+        place TEXT NOT NULL, request BLOB NOT NULL UNIQUE, rests BLOB, answer BLOB NOT NULL,
+        chain BLOB NOT NULL, UNIQUE (plan, client, place)
+    );
+";
+
+/// What was answered once: for whom, about what, on which rows.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The plan's hash.
+    pub plan: String,
+    /// The client.
+    pub client: u32,
+    /// What was asked, as far as it may be asked once: a round of a repetition, a census.
+    pub place: String,
+    /// The digest of the whole question.
+    pub request: Mark,
+    /// The rows; none where the population is not made of rows.
+    pub rests: Option<Arc<Rests>>,
+    /// What was answered.
+    pub answer: Vec<u8>,
+}
+
+/// How much was answered for a client.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// Answers in all.
+    pub in_all: u64,
+    /// Answers by plan.
+    pub by_plan: HashMap<String, u64>,
+    /// What they rested on, each once.
+    pub rests: Vec<Arc<Rests>>,
+}
+
+/// What was answered, and room for more.
+pub struct Ledger {
+    connection: Connection,
+    path: PathBuf,
+    entries: u64,
+    chain: Mark,
+    spent: HashMap<u32, Spent>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Seal {
+    name: String,
+    entries: u64,
+    chain: String,
+}
+
+fn fail(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::Failed(format!("{}: {why}", path.display()))
+}
+
+fn hex(mark: &Mark) -> String {
+    mark.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The file beside the ledger that has its last digest.
+pub fn seal_of(ledger: &Path) -> PathBuf {
+    let mut name = ledger.as_os_str().to_owned();
+    name.push(".seal");
+    name.into()
+}
+
+impl Ledger {
+    /// Begins a ledger: nothing has been answered. Refused where there is one.
+    pub fn create(path: &Path, name: &str) -> Result<Self, Error> {
+        for taken in [path, &seal_of(path)] {
+            if taken.exists() {
+                let why = "is there already; a site has one ledger, which begins once";
+                return Err(Error::input(taken.display(), why));
+            }
+        }
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        made.map_err(|error| fail(path, error))?;
+        let begin = || -> rusqlite::Result<()> {
+            let connection = Connection::open(path)?;
+            connection.execute_batch(SCHEMA)?;
+            connection.execute("INSERT INTO site VALUES (1, ?1)", [name])?;
+            connection.close().map_err(|(_, error)| error)
+        };
+        begin().map_err(|error| fail(path, error))?;
+        write_seal(path, name, 0, &[0; 32])?;
+        Ledger::open(path, name)
+    }
+
+    /// Opens the ledger of a site and looks at every entry.
+    pub fn open(path: &Path, name: &str) -> Result<Self, Error> {
+        if !path.exists() {
+            let why = "there is no ledger. Where the site has answered before, put it back from a \
+                       backup; `fedback site init` begins one that knows of no answer";
+            return Err(Error::input(path.display(), why));
+        }
+        let connection = Connection::open(path).map_err(|error| fail(path, error))?;
+        let mut ledger = Ledger {
+            connection,
+            path: path.to_path_buf(),
+            entries: 0,
+            chain: [0; 32],
+            spent: HashMap::new(),
+        };
+        let owner =
+            ledger.claim().map_err(|error| fail(path, format!("no sound ledger: {error}")))?;
+        if owner != name {
+            let why = format!("is the ledger of {owner:?}; the policy is of {name:?}");
+            return Err(Error::input(path.display(), why));
+        }
+        let sealed = ledger.sealed(name)?;
+        let mut seen = sealed.entries == 0;
+        ledger.walk(|ledger| {
+            seen |= ledger.entries == sealed.entries && hex(&ledger.chain) == sealed.chain;
+        })?;
+        match seen {
+            true => Ok(ledger),
+            false => Err(fail(
+                path,
+                format!(
+                    "ends after {} entries, its seal is of entry {}: it was put back to an earlier \
+                     state, or changed. Put back the newest copy of both files",
+                    ledger.entries, sealed.entries
+                ),
+            )),
+        }
+    }
+
+    /// Takes the file for this process alone, and says whose it is.
+    fn claim(&mut self) -> rusqlite::Result<String> {
+        self.connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        self.connection.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
+        self.connection.query_row("SELECT name FROM site WHERE format = 1", [], |row| row.get(0))
+    }
+
+    fn sealed(&self, name: &str) -> Result<Seal, Error> {
+        let path = seal_of(&self.path);
+        let text = fs::read(&path).map_err(|error| {
+            fail(&path, format!("the ledger's seal cannot be read ({error}); put back both files"))
+        })?;
+        let seal: Seal = serde_json::from_slice(&text)
+            .map_err(|error| fail(&path, format!("is no seal: {error}")))?;
+        match seal.name == name {
+            true => Ok(seal),
+            false => Err(fail(&path, format!("is the seal of {:?}", seal.name))),
+        }
+    }
+
+    /// Reads all entries, checks their chain, and adds up what was spent.
+    fn walk(&mut self, mut after_each: impl FnMut(&Ledger)) -> Result<(), Error> {
+        let mut last = 0;
+        loop {
+            let next = read_after(&self.connection, last);
+            let Some((number, at, entry, rests, chain)) =
+                next.map_err(|error| fail(&self.path, format!("entry {}: {error}", last + 1)))?
+            else {
+                return Ok(());
+            };
+            let entry = Entry { rests: rests.clone(), ..entry };
+            let expected = self.next_mark(at, &entry);
+            if number != self.entries as i64 + 1 || chain != expected {
+                let why = format!("entry {} is not what was written", self.entries + 1);
+                return Err(fail(&self.path, why));
+            }
+            self.count(&entry, chain);
+            after_each(self);
+            last = number;
+        }
+    }
+
+    fn next_mark(&self, at: i64, entry: &Entry) -> Mark {
+        let mut digest = Sha256::new();
+        digest.update(self.chain);
+        let rests = entry.rests.as_ref().map(|rests| rests.bytes());
+        let (at, client) = (at.to_le_bytes(), entry.client.to_le_bytes());
+        for part in [
+            &at[..],
+            entry.plan.as_bytes(),
+            &client,
+            entry.place.as_bytes(),
+            &entry.request,
+            &[u8::from(rests.is_some())],
+            rests.as_deref().unwrap_or_default(),
+            &entry.answer,
+        ] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.finalize().into()
+    }
+
+    fn count(&mut self, entry: &Entry, chain: Mark) {
+        (self.entries, self.chain) = (self.entries + 1, chain);
+        let spent = self.spent.entry(entry.client).or_default();
+        spent.in_all += 1;
+        *spent.by_plan.entry(entry.plan.clone()).or_default() += 1;
+        if let Some(rests) = &entry.rests
+            && !spent.rests.contains(rests)
+        {
+            spent.rests.push(rests.clone());
+        }
+    }
+
+    /// How much was answered for a client.
+    pub fn spent(&self, client: u32) -> Spent {
+        self.spent.get(&client).cloned().unwrap_or_default()
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The digest of all of them, for somebody else to write down.
+    pub fn mark(&self) -> String {
+        hex(&self.chain)
+    }
+
+    /// What was answered to the same question.
+    pub fn answered(&self, request: &Mark) -> Result<Option<Vec<u8>>, Error> {
+        let query = "SELECT answer FROM entries WHERE request = ?1";
+        let found = self.connection.query_row(query, [&request[..]], |row| row.get(0)).optional();
+        found.map_err(|error| fail(&self.path, error))
+    }
+
+    /// Whether another question was answered in its place.
+    pub fn is_taken(&self, plan: &str, client: u32, place: &str) -> Result<bool, Error> {
+        let query = "SELECT 1 FROM entries WHERE plan = ?1 AND client = ?2 AND place = ?3";
+        let found = self.connection.query_row(query, params![plan, client, place], |_| Ok(()));
+        found.optional().map(|found| found.is_some()).map_err(|error| fail(&self.path, error))
+    }
+
+    /// Writes down what is about to be answered; all of it or nothing.
+    pub fn record(&mut self, entries: &[Entry]) -> Result<(), Error> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let before = (self.entries, self.chain, self.spent.clone());
+        let written = self.write(entries);
+        if let Err(error) = written {
+            (self.entries, self.chain, self.spent) = before;
+            let _ = self.connection.execute_batch("ROLLBACK");
+            return Err(fail(&self.path, format!("cannot be written: {error}")));
+        }
+        let name: String = self
+            .connection
+            .query_row("SELECT name FROM site", [], |row| row.get(0))
+            .map_err(|error| fail(&self.path, error))?;
+        write_seal(&self.path, &name, self.entries, &self.chain)
+    }
+
+    fn write(&mut self, entries: &[Entry]) -> rusqlite::Result<()> {
+        let past = SystemTime::now().duration_since(UNIX_EPOCH);
+        let at = past.map_or(0, |past| past.as_secs() as i64);
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        for entry in entries {
+            let mark = entry.rests.as_ref().map(|rests| -> rusqlite::Result<Mark> {
+                let bytes = rests.bytes();
+                let mark: Mark = Sha256::digest(&bytes).into();
+                let insert = "INSERT OR IGNORE INTO rests VALUES (?1, ?2)";
+                self.connection.execute(insert, params![&mark[..], bytes])?;
+                Ok(mark)
+            });
+            let mark = mark.transpose()?;
+            let chain = self.next_mark(at, entry);
+            self.connection.execute(
+                "INSERT INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![
+                    self.entries as i64 + 1,
+                    at,
+                    entry.plan,
+                    entry.client,
+                    entry.place,
+                    &entry.request[..],
+                    mark.as_ref().map(|mark| &mark[..]),
+                    entry.answer,
+                    &chain[..]
+                ],
+            )?;
+            self.count(entry, chain);
+        }
+        self.connection.execute_batch("COMMIT")
+    }
+}
+
+type Read = (i64, i64, Entry, Option<Arc<Rests>>, Mark);
+
+/// The entry that follows a number.
+fn read_after(connection: &Connection, number: i64) -> rusqlite::Result<Option<Read>> {
+    let mut query = connection.prepare_cached(
+        "SELECT number, at, plan, client, place, request, entries.rests, rests.rows, answer, chain
+         FROM entries LEFT JOIN rests ON rests.mark = entries.rests
+         WHERE number > ?1 ORDER BY number LIMIT 1",
+    )?;
+    let mark = |bytes: Vec<u8>| Mark::try_from(bytes).map_err(|_| rusqlite::Error::InvalidQuery);
+    query
+        .query_row([number], |row| {
+            let rested: Option<Vec<u8>> = row.get(6)?;
+            let rows: Option<Vec<u8>> = row.get(7)?;
+            let rests = match (rested, rows) {
+                (None, _) => None,
+                (Some(mark), Some(rows)) if Sha256::digest(&rows)[..] == mark[..] => {
+                    let rests = Rests::from_bytes(&rows).ok_or(rusqlite::Error::InvalidQuery)?;
+                    Some(Arc::new(rests))
+                }
+                (Some(_), _) => return Err(rusqlite::Error::InvalidQuery),
+            };
+            let entry = Entry {
+                plan: row.get(2)?,
+                client: row.get(3)?,
+                place: row.get(4)?,
+                request: mark(row.get(5)?)?,
+                rests: None,
+                answer: row.get(8)?,
+            };
+            Ok((row.get(0)?, row.get(1)?, entry, rests, mark(row.get(9)?)?))
+        })
+        .optional()
+}
+
+/// Writes the seal beside a ledger, whole or not at all.
+fn write_seal(ledger: &Path, name: &str, entries: u64, chain: &Mark) -> Result<(), Error> {
+    let path = seal_of(ledger);
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let seal = Seal { name: name.into(), entries, chain: hex(chain) };
+    let write = || -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        file.write_all(&serde_json::to_vec(&seal)?)?;
+        file.sync_all()?;
+        fs::rename(&beside, &path)?;
+        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(|error| fail(&path, format!("cannot be written: {error}")))
+}

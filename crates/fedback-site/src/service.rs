@@ -1,0 +1,142 @@
+//! The site's service: a local socket, and one question at a time.
+
+use std::io::{self, BufReader, BufWriter};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedback_lab::error::Error;
+
+use crate::frame::Frame;
+use crate::gate::{Gate, Refused};
+use crate::message::{Reply, Request};
+
+/// Connections at a time; others are hung up on.
+const MOST: usize = 64;
+
+/// How long a question may take to arrive, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a service tells of itself.
+pub trait Log: Sync {
+    /// A question was answered, or refused.
+    fn said(&self, said: &Said<'_>);
+}
+
+/// A question and what became of it.
+pub struct Said<'a> {
+    /// What was asked, where that was understood.
+    pub request: Option<&'a Request>,
+    /// Why it was refused.
+    pub refused: Option<&'a Refused>,
+    /// Entries of the ledger now, and their digest.
+    pub ledger: (u64, &'a str),
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Listens until it is told to stop. The socket is for the site's group: what Flower starts needs to be
+/// in it, and sees nothing else of the site.
+pub fn serve(
+    gate: Gate,
+    socket: &Path,
+    most: u64,
+    log: &dyn Log,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let fail = |error: io::Error| Error::Failed(format!("{}: {error}", socket.display()));
+    let listener = listen(socket).map_err(fail)?;
+    let gate = Mutex::new(gate);
+    let open = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for stream in listener.incoming() {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let Ok(stream) = stream else { continue };
+            if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+                open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (gate, open) = (&gate, &open);
+            scope.spawn(move || {
+                // Whoever hangs up or sends nonsense is no longer listened to.
+                let _ = converse(&stream, gate, most, log, stop);
+                open.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
+    let _ = std::fs::remove_file(socket);
+    Ok(())
+}
+
+/// A socket that appears with its modes, in place of one that nobody listens on any more.
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if UnixStream::connect(socket).is_ok() {
+        let why = "somebody listens there already: is the site's service running?";
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+    }
+    let mut beside = socket.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    let _ = std::fs::remove_file(beside);
+    let listener = UnixListener::bind(beside)?;
+    std::fs::set_permissions(beside, std::fs::Permissions::from_mode(0o660))?;
+    std::fs::rename(beside, socket)?;
+    Ok(listener)
+}
+
+fn converse(
+    stream: &UnixStream,
+    gate: &Mutex<Gate>,
+    most: u64,
+    log: &dyn Log,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
+    while !stop.load(Ordering::Relaxed) {
+        let frame = match Frame::read(&mut reader, most) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let mut gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+                let reply = respond(&mut gate, Err(format!("the question is {error}")), log);
+                return reply.frame().write(&mut writer);
+            }
+            Err(error) => return Err(error),
+        };
+        let reply = {
+            let mut gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            respond(&mut gate, Request::of(frame), log)
+        };
+        reply.frame().write(&mut writer)?;
+    }
+    Ok(())
+}
+
+/// The reply to a question, with a line in the log.
+pub fn respond(gate: &mut Gate, request: Result<Request, String>, log: &dyn Log) -> Reply {
+    let started = Instant::now();
+    let answer = match &request {
+        Err(why) => Err(Refused::from(why.as_str())),
+        Ok(request) => {
+            catch_unwind(AssertUnwindSafe(|| gate.answer(request))).unwrap_or_else(|_| {
+                Err(Refused { reason: "the site failed; its log says why".into(), detail: None })
+            })
+        }
+    };
+    let mark = gate.ledger().mark();
+    log.said(&Said {
+        request: request.as_ref().ok(),
+        refused: answer.as_ref().err(),
+        ledger: (gate.ledger().entries(), &mark),
+        seconds: started.elapsed().as_secs_f64(),
+    });
+    answer.unwrap_or_else(|refused| Reply::Refusal { reason: refused.reason })
+}

@@ -1,0 +1,321 @@
+//! A site under questions, right ones and wrong ones.
+
+use std::path::Path;
+
+use fedback_core::stream::{Purpose, Seed, Streams};
+use fedback_site::gate::Gate;
+use fedback_site::message::{About, Gathered, Order, Reply, Request};
+use fedback_site::{Ledger, Policy};
+
+const ROWS: usize = 60;
+const SPEC: &str = r#"
+format = 1
+seed = 7
+repetitions = 2
+rounds = 40
+
+[problem]
+clients = 2
+
+[problem.base]
+kind = "sites"
+features = ["x", "y"]
+
+[problem.loss]
+kind = "mean"
+
+[algorithm]
+kind = "p-fedavg"
+scheme = "full"
+local_steps = 2
+batch = 15
+deploy = "round"
+step_size = { constant = 0.5 }
+clip = 100.0
+"#;
+
+fn cell(row: usize, column: usize) -> f64 {
+    ((row * 7919 + column * 104_729) % 1009) as f64 / 16.0
+}
+
+/// A folder with a spec, rows and a policy; further keys go to the sections of the policy.
+fn folder(plan: &str, limits: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    write("spec.toml", SPEC.into());
+    write("rows-1.csv", rows(ROWS));
+    let text = format!(
+        "name = \"oak\"\nclients = [1]\ndata = \"rows-{{client}}.csv\"\nsocket = \"oak.sock\"\n\
+         ledger = \"oak.ledger\"\n[plan]\nspec = \"spec.toml\"\n{plan}\n[limits]\nrows = 10\n\
+         answers = 6\nanswers_in_all = 9\n{limits}\n"
+    );
+    write("policy.toml", text);
+    folder
+}
+
+fn rows(count: usize) -> String {
+    let rows = (0..count).map(|row| format!("{},{},7\n", cell(row, 0), cell(row, 1)));
+    format!("x,y,ssn\n{}", rows.collect::<String>())
+}
+
+fn policy(folder: &Path) -> Policy {
+    Policy::read(&folder.join("policy.toml")).unwrap()
+}
+
+fn open(folder: &Path) -> Gate {
+    let policy = policy(folder);
+    if !policy.ledger.exists() {
+        Ledger::create(&policy.ledger, &policy.name).unwrap();
+    }
+    Gate::open(policy).unwrap()
+}
+
+fn about(gate: &mut Gate, set: &[&str]) -> About {
+    let set = set.iter().map(|text| text.to_string()).collect();
+    let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums: None });
+    let mut about = About { set, plan_hash: "?".repeat(64), gathered };
+    let refused = gate.answer(&Request::Question(about.clone())).unwrap_err();
+    // Whoever has the spec knows the hash; here the site's log is asked.
+    let own = refused.reason.strip_prefix("the plan here is ").map(|text| text[..12].to_string());
+    let found = own.unwrap_or_else(|| panic!("{}", refused.reason));
+    about.plan_hash = full_hash(&about, &found);
+    about
+}
+
+/// The hash of the plan, by way of the library.
+fn full_hash(about: &About, beginning: &str) -> String {
+    let mut document = fedback_lab::spec::Document::parse(SPEC, "spec.toml").unwrap();
+    document.set("name=spec").unwrap();
+    document.set(&format!("problem.base.rows=[50, {ROWS}]")).unwrap();
+    about.set.iter().for_each(|set| document.set(set).unwrap());
+    let point = document.points().unwrap().remove(0);
+    let plan = fedback_lab::plan::Built::new(point, Path::new("."), "spec").unwrap();
+    assert!(plan.hash.starts_with(beginning), "{} {beginning}", plan.hash);
+    plan.hash.clone()
+}
+
+fn order(about: &About, round: u64, theta: [f64; 2]) -> Order {
+    Order {
+        about: about.clone(),
+        round,
+        seed: 7,
+        thetas: theta.to_vec(),
+        broadcast: 2,
+        repetitions: vec![0],
+        clients: vec![1],
+        kept: vec![],
+        keeps: 0,
+    }
+}
+
+fn ask(gate: &mut Gate, order: &Order) -> Result<Vec<f64>, String> {
+    match gate.answer(&Request::Order(order.clone())) {
+        Ok(Reply::Update { delta, .. }) => Ok(delta),
+        Ok(other) => panic!("{other:?}"),
+        Err(refused) => Err(refused.reason),
+    }
+}
+
+/// The rows that a round draws, by hand.
+fn drawn(round: u64) -> Vec<usize> {
+    let stream = Streams::new(Seed(7), 0, round, Purpose::Data).client(1);
+    (0..30).map(|draw| stream.index(draw, ROWS)).collect()
+}
+
+#[test]
+fn an_update_is_that_of_the_rows_that_it_is_said_to_rest_on() {
+    let folder = folder("", "");
+    let mut gate = open(folder.path());
+    let about = about(&mut gate, &[]);
+    let delta = ask(&mut gate, &order(&about, 0, [1.0, 2.0])).unwrap();
+    // Two steps of size 1/2 towards the means of two batches of 15.
+    for (column, start) in [1.0, 2.0].into_iter().enumerate() {
+        let mean = |rows: &[usize]| rows.iter().map(|row| cell(*row, column)).sum::<f64>() / 15.0;
+        let rows = drawn(0);
+        let first = start + 0.5 * (mean(&rows[..15]) - start);
+        let second = first + 0.5 * (mean(&rows[15..]) - first);
+        assert!((delta[column] - (second - start)).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn a_repeated_order_gets_the_same_answer_and_another_model_none() {
+    let folder = folder("", "");
+    let mut gate = open(folder.path());
+    let about = about(&mut gate, &[]);
+    let first = order(&about, 0, [1.0, 2.0]);
+    let answer = ask(&mut gate, &first).unwrap();
+    assert_eq!(ask(&mut gate, &first), Ok(answer.clone()));
+    assert_eq!(gate.ledger().entries(), 1);
+    let other = ask(&mut gate, &order(&about, 0, [1.0, 2.5])).unwrap_err();
+    assert!(other.contains("was answered for another model"), "{other}");
+    // A site that was started again remembers.
+    drop(gate);
+    let mut gate = open(folder.path());
+    assert_eq!(ask(&mut gate, &first), Ok(answer));
+    assert!(ask(&mut gate, &order(&about, 0, [1.0, 2.5])).is_err());
+    assert_eq!(gate.ledger().entries(), 1);
+}
+
+#[test]
+fn answers_are_counted_by_plan_and_in_all() {
+    let folder = folder("vary = { name = { one_of = [\"a\", \"b\", \"c\"] } }", "");
+    let mut gate = open(folder.path());
+    let mut given = 0;
+    for (name, most) in [("a", 6), ("b", 3), ("c", 0)] {
+        let about = about(&mut gate, &[&format!("name={name}")]);
+        for place in 0..8 {
+            // The plans draw the same rows; at the same model they are the same answers, yet another
+            // plan's.
+            let answer = ask(&mut gate, &order(&about, place, [0.0, 1.0]));
+            assert_eq!(answer.is_ok(), place < most, "{name} {place} {answer:?}");
+            given += u64::from(answer.is_ok());
+            assert_eq!(gate.ledger().entries(), given);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_the_operators_is_refused() {
+    let vary = "vary = { seed = [0, 9], \"algorithm.scheme\" = { one_of = [\"full\"] } }";
+    let folder = folder(vary, "theta = 50.0\nclip = 100.0");
+    let mut gate = open(folder.path());
+    let good = about(&mut gate, &[]);
+    let question = |gate: &mut Gate, set: &str| {
+        let about = About { set: vec![set.into()], ..good.clone() };
+        gate.answer(&Request::Question(about)).unwrap_err().reason
+    };
+    for (set, why) in [
+        ("problem.base={kind='sites',features=['ssn']}", "problem.base is not the operator's"),
+        ("problem.base.features=['ssn']", "problem.base.features is not the operator's"),
+        ("algorithm.batch=1", "algorithm.batch is not the operator's"),
+        ("seed=10", "seed may be 0 to 9"),
+        ("seed=nan", "seed may be 0 to 9"),
+        ("seed='7'", "seed may be 0 to 9"),
+        ("seed = 3\nrounds = 9", "seed may be 0 to 9"),
+        ("algorithm.scheme=first-arrivals", "algorithm.scheme may be \"full\""),
+        ("seed", "what is set has no ="),
+        ("", "what is set has no ="),
+    ] {
+        let found = question(&mut gate, set);
+        assert!(found.starts_with(why), "{set}: {found}");
+    }
+    let wrong = |change: &dyn Fn(&mut Order)| {
+        let mut order = order(&good, 0, [1.0, 2.0]);
+        change(&mut order);
+        order
+    };
+    let long = wrong(&|order| order.thetas = vec![40.0, 40.0]);
+    let cases: [(Order, &str); 9] = [
+        (wrong(&|order| order.seed = 8), "the streams' key is not the plan's seed"),
+        (wrong(&|order| order.round = 40), "round 40 of 40"),
+        (wrong(&|order| order.clients = vec![0]), "client 0 is not held here"),
+        (wrong(&|order| order.repetitions = vec![1]), "the order is of another shape"),
+        (wrong(&|order| order.thetas = vec![1.0]), "the order is of another shape"),
+        (wrong(&|order| order.kept = vec![1.0]), "the order is of another shape"),
+        (wrong(&|order| order.thetas[1] = f64::NAN), "the model has a number that is not finite"),
+        (long, "the model is 5.657e1 long, here up to 50"),
+        (wrong(&|order| order.about.plan_hash = "ä".repeat(40)), "the plan here is"),
+    ];
+    for (order, why) in cases {
+        let found = ask(&mut gate, &order).unwrap_err();
+        assert!(found.starts_with(why), "{found}");
+    }
+    let mut twice = order(&good, 0, [1.0, 2.0]);
+    (twice.clients, twice.repetitions) = (vec![1, 1], vec![0, 0]);
+    assert!(ask(&mut gate, &twice).unwrap_err().starts_with("the order is of another shape"));
+    assert_eq!(gate.ledger().entries(), 0, "nothing refused is counted");
+}
+
+/// Every order is judged by hand: how many different rows it rests on, and in how many it differs from
+/// each that was answered before. One plan makes one step and the other two, the first of which draws the
+/// same rows.
+#[test]
+fn rows_that_are_few_or_few_others_are_not_shown() {
+    let folder = folder("vary = { \"algorithm.local_steps\" = [1, 2] }", "");
+    let path = folder.path().join("policy.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("rows = 10", "rows = 13").replace("answers = 6", "answers = 100");
+    std::fs::write(&path, text.replace("answers_in_all = 9", "answers_in_all = 200")).unwrap();
+    let mut gate = open(folder.path());
+    let plans: [About; 2] =
+        [1, 2].map(|steps| about(&mut gate, &[&format!("algorithm.local_steps={steps}")]));
+    let counts = |rows: &[usize]| {
+        let mut counts = [0_i32; ROWS];
+        rows.iter().for_each(|row| counts[*row] += 1);
+        counts
+    };
+    let (mut few, mut near, mut given) = (0, 0, Vec::new());
+    for round in 0..40 {
+        for (steps, plan) in [1, 2].into_iter().zip(&plans) {
+            let rests = counts(&drawn(round)[..15 * steps]);
+            let distinct = rests.iter().filter(|count| **count > 0).count();
+            let differing =
+                |other: &[i32; ROWS]| rests.iter().zip(other).filter(|(a, b)| a != b).count();
+            let close = given.iter().any(|other| (1..13).contains(&differing(other)));
+            let answer = ask(&mut gate, &order(plan, round, [0.0, round as f64]));
+            match (distinct < 13, close) {
+                (true, _) => {
+                    few += 1;
+                    let why = format!("client 1: the answer would rest on {distinct} rows");
+                    assert!(answer.unwrap_err().starts_with(&why));
+                }
+                (false, true) => {
+                    near += 1;
+                    assert!(answer.unwrap_err().contains("which their difference would show"));
+                }
+                (false, false) => {
+                    answer.unwrap();
+                    given.push(rests);
+                }
+            }
+        }
+    }
+    assert!(few > 5 && near > 5 && given.len() > 5, "{few} {near} {}", given.len());
+}
+
+#[test]
+fn a_census_of_rows_that_changed_a_little_is_refused() {
+    let folder = folder("", "");
+    let census = Request::Census { set: vec![], mean: None };
+    let mut gate = open(folder.path());
+    let Ok(Reply::Count { rows: counted, sums, .. }) = gate.answer(&census) else { panic!() };
+    assert_eq!(counted, [ROWS as u64]);
+    let sum = |column: usize| (0..ROWS).map(|row| cell(row, column)).sum::<f64>();
+    assert!((sums[0] - sum(0)).abs() < 1e-9 && (sums[1] - sum(1)).abs() < 1e-9);
+    assert!(gate.answer(&census).is_ok());
+    assert_eq!(gate.ledger().entries(), 1, "the same question, the same answer");
+    drop(gate);
+    // One person more: the difference of the two sums would be that person.
+    std::fs::write(folder.path().join("rows-1.csv"), rows(ROWS + 1)).unwrap();
+    let mut gate = open(folder.path());
+    let refused = gate.answer(&census).unwrap_err().reason;
+    assert!(refused.contains("but for 1, which their difference would show"), "{refused}");
+    drop(gate);
+    std::fs::write(folder.path().join("rows-1.csv"), rows(ROWS + 10)).unwrap();
+    assert!(open(folder.path()).answer(&census).is_ok());
+}
+
+#[test]
+fn a_column_that_is_not_allowed_is_not_read() {
+    let folder = folder("columns = [\"x\"]", "");
+    let policy = policy(folder.path());
+    Ledger::create(&policy.ledger, &policy.name).unwrap();
+    let refused = Gate::open(policy).err().unwrap().to_string();
+    assert!(refused.contains("column \"y\" is not to be read here"), "{refused}");
+}
+
+#[test]
+fn a_plan_with_another_hash_or_a_larger_clip_is_refused() {
+    let pinned = folder(&format!("hash = \"{}\"", "0".repeat(64)), "");
+    let mut gate = open(pinned.path());
+    let about = about(&mut gate, &[]);
+    let refused = gate.answer(&Request::Question(about)).unwrap_err().reason;
+    assert!(refused.ends_with("is not the one agreed on"), "{refused}");
+    let tight = folder("", "clip = 99.0");
+    let mut gate = open(tight.path());
+    let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums: None });
+    let about = About { gathered, ..About::default() };
+    let refused = gate.answer(&Request::Question(about)).unwrap_err().reason;
+    assert_eq!(refused, "the plan's algorithm.clip must be at most 99 here");
+}

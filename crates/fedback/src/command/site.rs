@@ -1,0 +1,193 @@
+//! `fedback site check|init|serve|ledger POLICY`.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fedback::lab::error::Error;
+use fedback::site::forecast::{Forecast, Shown, forecast, open_to_others};
+use fedback::site::gate::Gate;
+use fedback::site::message::Request;
+use fedback::site::service::{Log, Said, serve};
+use fedback::site::{Ledger, Policy};
+use serde_json::json;
+
+use crate::args::{LogStyle, SiteArgs, SiteCommand};
+use crate::output;
+
+pub fn run(args: SiteArgs) -> Result<(), Error> {
+    match args.command {
+        SiteCommand::Check { policy, json } => check(&Policy::read(&policy)?, json),
+        SiteCommand::Init { policy } => init(&Policy::read(&policy)?),
+        SiteCommand::Serve { policy, log } => listen(Policy::read(&policy)?, log),
+        SiteCommand::Ledger { policy, json } => ledger(&Policy::read(&policy)?, json),
+    }
+}
+
+fn check(policy: &Policy, json: bool) -> Result<(), Error> {
+    let found = forecast(policy)?;
+    if json {
+        return output::print_json(&json!(found));
+    }
+    let mut text = format!("site {}\n", found.site);
+    match &found.plan_hash {
+        Some(hash) => text += &format!("  plan {hash}\n"),
+        None => text += "  the plan's hash follows once all sites have counted their rows\n",
+    }
+    found.clients.iter().for_each(|shown| text += &sentence(shown, policy));
+    let [of_plan, in_all] = found.answers;
+    text += &format!(
+        "  a client answers up to {of_plan} times under one plan and {in_all} times in all,\n  \
+         each time with {} numbers\n",
+        found.numbers
+    );
+    for (key, range) in &policy.plan.vary {
+        text += &format!("  the operator may set {key}: {range}\n");
+    }
+    text += &advice(&found);
+    output::print(&text)
+}
+
+fn sentence(shown: &Shown, policy: &Policy) -> String {
+    let client = shown.client;
+    let (Some(rows), Some(fewest)) = (shown.rows, shown.fewest) else {
+        return format!("  client {client} is simulated: it has no rows to show\n");
+    };
+    let draws = match shown.draws {
+        Some(draws) => format!("an update draws {draws} of its {rows} different rows"),
+        None => format!("an update takes all of its {rows} different rows"),
+    };
+    format!(
+        "  client {client}: {draws}; in the plan's {} updates at least {fewest}\n    different ones, \
+         where {} are asked for\n",
+        shown.updates, policy.limits.rows
+    )
+}
+
+fn advice(found: &Forecast) -> String {
+    if found.warnings.is_empty() {
+        return "nothing to warn of; no noise is added, and sums of many rows are all that is shown\n"
+            .into();
+    }
+    found.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect()
+}
+
+fn init(policy: &Policy) -> Result<(), Error> {
+    Ledger::create(&policy.ledger, &policy.name)?;
+    let path = policy.ledger.display();
+    output::print(&format!("began {path}; keep it with its seal, and back up both\n"))
+}
+
+fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
+    let ledger = Ledger::open(&policy.ledger, &policy.name)?;
+    let clients = policy.clients.iter().map(|client| (*client, ledger.spent(*client)));
+    if json {
+        let each = |(client, spent): (u32, fedback::site::ledger::Spent)| json!({ "client": client, "answers": spent.in_all, "plans": spent.by_plan });
+        return output::print_json(&json!({
+            "site": policy.name,
+            "entries": ledger.entries(),
+            "digest": ledger.mark(),
+            "clients": clients.map(each).collect::<Vec<_>>(),
+        }));
+    }
+    let mut text =
+        format!("site {}: {} answers, all of them sound\n", policy.name, ledger.entries());
+    text += &format!("digest {}\n", ledger.mark());
+    for (client, spent) in clients {
+        let most = policy.limits.answers_in_all;
+        text += &format!("client {client}: {} of {most} answers\n", spent.in_all);
+        let mut plans: Vec<_> = spent.by_plan.into_iter().collect();
+        plans.sort();
+        for (plan, answers) in plans {
+            let most = policy.limits.answers;
+            text += &format!("  plan {}: {answers} of {most}\n", plan.get(..12).unwrap_or(&plan));
+        }
+    }
+    output::print(&text)
+}
+
+fn listen(policy: Policy, style: LogStyle) -> Result<(), Error> {
+    let files = policy.clients.iter().filter_map(|client| policy.data_of(*client));
+    if let Some(why) = files.chain([policy.ledger.clone()]).find_map(|path| open_to_others(&path)) {
+        return Err(Error::Input(why));
+    }
+    let (socket, most) = (policy.socket.clone(), policy.limits.message);
+    let lines = Lines { style, site: policy.name.clone() };
+    let gate = Gate::open(policy)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (flag, door) = (stop.clone(), socket.clone());
+    let handler = move || {
+        flag.store(true, Ordering::Relaxed);
+        // Whoever waits for the next question is woken up.
+        let _ = UnixStream::connect(&door);
+    };
+    ctrlc::set_handler(handler).map_err(|error| Error::Failed(error.to_string()))?;
+    lines.write(json!({
+        "event": "listening", "socket": socket.display().to_string(),
+        "entries": gate.ledger().entries(), "digest": gate.ledger().mark(),
+    }));
+    serve(gate, &socket, most, &lines, &stop)?;
+    lines.write(json!({ "event": "stopped" }));
+    Ok(())
+}
+
+/// The service's log: a line an event, on standard error.
+struct Lines {
+    style: LogStyle,
+    site: String,
+}
+
+impl Lines {
+    fn write(&self, mut event: serde_json::Value) {
+        event["site"] = self.site.clone().into();
+        let line = match (self.style, &event) {
+            (LogStyle::Text, serde_json::Value::Object(fields)) => {
+                let field = |(key, value): (&String, &serde_json::Value)| match value {
+                    serde_json::Value::String(text) => format!("{key}={text}"),
+                    other => format!("{key}={other}"),
+                };
+                fields.iter().map(field).collect::<Vec<_>>().join(" ")
+            }
+            _ => event.to_string(),
+        };
+        output::complain(&line);
+    }
+}
+
+/// The beginning of a hash that somebody else has written.
+fn short(hash: &str) -> String {
+    hash.chars().take(12).flat_map(char::escape_debug).collect()
+}
+
+impl Log for Lines {
+    fn said(&self, said: &Said<'_>) {
+        let mut event =
+            json!({ "event": if said.refused.is_some() { "refused" } else { "answered" } });
+        match said.request {
+            None => event["kind"] = "unknown".into(),
+            Some(Request::Census { .. }) => event["kind"] = "census".into(),
+            Some(Request::Question(about)) => {
+                event["kind"] = "question".into();
+                event["plan"] = short(&about.plan_hash).into();
+            }
+            Some(Request::Order(order)) => {
+                event["kind"] = "order".into();
+                event["plan"] = short(&order.about.plan_hash).into();
+                event["round"] = order.round.into();
+                event["clients"] =
+                    order.clients.iter().take(16).copied().collect::<Vec<_>>().into();
+                event["answers"] = order.clients.len().into();
+            }
+        }
+        if let Some(refused) = said.refused {
+            event["reason"] = refused.reason.escape_debug().to_string().into();
+            if let Some(detail) = &refused.detail {
+                event["detail"] = detail.escape_debug().to_string().into();
+            }
+        }
+        event["entries"] = said.ledger.0.into();
+        event["digest"] = said.ledger.1.get(..16).unwrap_or_default().into();
+        event["seconds"] = format!("{:.4}", said.seconds).into();
+        self.write(event);
+    }
+}
