@@ -35,45 +35,35 @@ pub fn parameters(runs: &[&Outcome]) -> Vec<Difference> {
 }
 
 /// Whether a key that was set is this key, or the section that it is in.
-fn covers(set: &str, key: &str) -> bool {
+pub(crate) fn covers(set: &str, key: &str) -> bool {
     key.strip_prefix(set).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// Every key of some objects, with its values.
 fn all_keys(objects: &[Value]) -> Vec<Difference> {
-    let flat: Vec<Map<String, Value>> = objects
-        .iter()
-        .map(|object| {
-            let mut leaves = Map::new();
-            flatten("", object, &mut leaves);
-            leaves
-        })
-        .collect();
-    let mut keys: Vec<&String> = Vec::new();
-    for key in flat.iter().flat_map(Map::keys) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    let difference = |key: &String| Difference {
-        key: key.clone(),
-        values: flat.iter().map(|leaves| leaves.get(key).cloned()).collect(),
-    };
-    keys.into_iter().map(difference).collect()
+    let mut found = Vec::new();
+    gather("", &objects.iter().map(Some).collect::<Vec<_>>(), &mut found);
+    found
 }
 
-/// Takes in every value below `value` by its dotted key; lists stay whole.
-fn flatten(key: &str, value: &Value, leaves: &mut Map<String, Value>) {
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
-                flatten(&key, value, leaves);
-            }
+/// Takes in every key below one. What is a section wherever it is given is looked into; lists stay
+/// whole, and so does what is a section here and a value there.
+fn gather(key: &str, values: &[Option<&Value>], found: &mut Vec<Difference>) {
+    let given = || values.iter().flatten();
+    if !given().all(|value| value.is_object()) {
+        let values = values.iter().map(|value| value.cloned()).collect();
+        return found.push(Difference { key: key.into(), values });
+    }
+    let mut names: Vec<&String> = Vec::new();
+    for name in given().filter_map(|value| value.as_object()).flat_map(Map::keys) {
+        if !names.contains(&name) {
+            names.push(name);
         }
-        leaf => {
-            leaves.insert(key.into(), leaf.clone());
-        }
+    }
+    for name in names {
+        let below: Vec<_> = values.iter().map(|value| value.and_then(|v| v.get(name))).collect();
+        let dot = if key.is_empty() { "" } else { "." };
+        gather(&format!("{key}{dot}{name}"), &below, found);
     }
 }
 
@@ -147,5 +137,13 @@ mod tests {
         assert_eq!(keys, ["algorithm.scheme", "algorithm.start", "algorithm.cohort"]);
         assert_eq!(found[2].values, [None, Some(json!(2))]);
         assert!(differences(&[one.clone(), one]).is_empty());
+    }
+
+    #[test]
+    fn a_section_that_is_a_value_elsewhere_stays_whole() {
+        let column = json!({ "column": "part", "value": "test" });
+        let found = differences(&[json!({ "holdout": 0.2 }), json!({ "holdout": column })]);
+        let values = vec![Some(json!(0.2)), Some(column)];
+        assert_eq!(found, [Difference { key: "holdout".into(), values }]);
     }
 }

@@ -16,7 +16,7 @@ use fedback_engine::work::WorkError;
 use rayon::prelude::*;
 
 use cause::{UNKNOWN_CAUSE, likely_cause};
-pub use group::{Part, Rate};
+pub use group::{MOST_GROUPS, Part, Rate};
 
 use crate::plan::{Outline, Plan};
 use crate::spec::{Loss, Spec};

@@ -1,6 +1,6 @@
 //! What a table was found to hold, in numbers and in a line or two.
 
-use fedback_core::base::{Split, Table};
+use fedback_core::base::{Groups, Split, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::table_file::{Encoding, MissingCells};
@@ -39,6 +39,10 @@ pub struct TableSummary {
     pub label_rate: Option<f64>,
     /// The groups that are measured.
     pub groups: Vec<String>,
+    /// Rows of every group that are learned from; none in runs of older versions.
+    pub group_rows: Vec<u64>,
+    /// Rows of every group that are held out; none where no rows are.
+    pub group_rows_held_out: Vec<u64>,
 }
 
 impl TableSummary {
@@ -51,6 +55,10 @@ impl TableSummary {
         let held = split.held.as_ref();
         let rows = table.len() + held.map_or(0, Table::len);
         let positives = ones(table) + held.map_or(0.0, ones);
+        let groups = table.groups.as_deref();
+        let group_rows = |table: Option<&Table>| {
+            table.and_then(|table| table.groups.as_deref()).map(Groups::rows).unwrap_or_default()
+        };
         TableSummary {
             used: table.len() as u64,
             held_out: held.map_or(0, Table::len) as u64,
@@ -61,7 +69,9 @@ impl TableSummary {
             most_rows: sizes().max().unwrap_or(0),
             label: label.map(String::from),
             label_rate: binary.then_some(positives / rows as f64),
-            groups: table.groups.as_ref().map(|groups| groups.names.clone()).unwrap_or_default(),
+            groups: groups.map(|groups| groups.names.clone()).unwrap_or_default(),
+            group_rows: group_rows(Some(table)),
+            group_rows_held_out: group_rows(held),
             ..TableSummary::default()
         }
     }

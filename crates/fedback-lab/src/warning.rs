@@ -56,20 +56,52 @@ fn entry(entry: &Entry) -> String {
     }
 }
 
-/// Every name with its value, shortened in the middle.
+/// Every name with its value.
 fn paired(names: &[String], values: &[String]) -> String {
-    let mut pairs: Vec<String> =
-        names.iter().zip(values).map(|(name, value)| format!("{name} {value}")).collect();
-    if pairs.len() > MOST_NAMES {
-        pairs.splice(3..pairs.len() - 1, ["…".into()]);
+    shortened(names.iter().zip(values).map(|(name, value)| format!("{name} {value}")).collect())
+}
+
+/// A list, shortened in the middle.
+fn shortened(mut entries: Vec<String>) -> String {
+    if entries.len() > MOST_NAMES {
+        entries.splice(3..entries.len() - 1, ["…".into()]);
     }
-    pairs.join(", ")
+    entries.join(", ")
 }
 
 /// What is said of a plan that can be run and may disappoint.
 pub fn warnings(plan: &Plan) -> Vec<String> {
     let stable = if plan.spec.measure.distance { of_stable_point(plan) } else { None };
-    stable.into_iter().chain(of_step_size(plan)).collect()
+    stable.into_iter().chain(of_step_size(plan)).chain(of_groups(plan)).collect()
+}
+
+/// Of fewer rows, the standard error of a rate may be above 0.1.
+const FEW_ROWS: u64 = 25;
+
+/// Groups that say little, and gaps that do not exist.
+fn of_groups(plan: &Outline) -> Option<String> {
+    let (column, table) = (plan.spec.measure.group.as_ref()?, plan.table.as_ref()?);
+    if let [only] = &table.groups[..] {
+        return Some(format!(
+            "measure.group: every row has \"{only}\" in the column \"{column}\"; there are no gaps \
+             between groups"
+        ));
+    }
+    let parts = [(&table.group_rows, "rows"), (&table.group_rows_held_out, "held-out rows")];
+    let few = |(counts, rows): (&Vec<u64>, &str)| {
+        let groups = table.groups.iter().zip(counts);
+        let few = groups.filter(|(_, count)| (1..FEW_ROWS).contains(*count));
+        few.map(|(name, count)| format!("{name} {count} {rows}")).collect::<Vec<_>>()
+    };
+    let few = parts.into_iter().flat_map(few).collect::<Vec<_>>();
+    (!few.is_empty()).then(|| {
+        format!(
+            "measure.group: by \"{column}\" some groups are small ({}); below {FEW_ROWS} rows the \
+             standard error of a rate may be above 0.1, and a gap counts all groups alike: join \
+             small groups in the table",
+            shortened(few)
+        )
+    })
 }
 
 fn of_stable_point(plan: &Plan) -> Option<String> {

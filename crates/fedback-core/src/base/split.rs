@@ -94,6 +94,13 @@ impl Marks {
 }
 
 impl Groups {
+    /// How many rows every group has.
+    pub fn rows(&self) -> Vec<u64> {
+        let mut rows = vec![0; self.names.len()];
+        self.of_rows.iter().for_each(|group| rows[*group as usize] += 1);
+        rows
+    }
+
     /// Row `order[k]` in place k.
     pub(super) fn arranged(&self, order: &[u32]) -> Self {
         let of_rows = order.iter().map(|row| self.of_rows[*row as usize]).collect();

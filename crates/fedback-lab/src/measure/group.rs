@@ -2,6 +2,9 @@
 
 use fedback_core::groups::GroupScore;
 
+/// A column of more values is a quantity or a name, whose groups would have a row or two.
+pub const MOST_GROUPS: usize = 50;
+
 /// Which rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -44,9 +47,13 @@ impl Rate {
         }
     }
 
-    /// The largest less the smallest value of a group; groups without a value are left out.
+    /// The largest less the smallest value of a group; groups without a value are left out. NaN
+    /// where fewer than two are left.
     pub(super) fn gap(self, scores: &[GroupScore]) -> f64 {
         let known = || scores.iter().map(|score| self.of(score)).filter(|value| !value.is_nan());
+        if known().count() < 2 {
+            return f64::NAN;
+        }
         let (low, high) = (known().fold(f64::NAN, f64::min), known().fold(f64::NAN, f64::max));
         high - low
     }
@@ -68,7 +75,7 @@ impl Rate {
     }
 
     /// The name of a gap between groups.
-    pub(super) fn gap_name(self, part: Part) -> &'static str {
+    pub(crate) fn gap_name(self, part: Part) -> &'static str {
         match (self, part) {
             (Rate::Risk, Part::Training) => "risk_gap",
             (Rate::Risk, Part::Holdout) => "risk_gap_holdout",

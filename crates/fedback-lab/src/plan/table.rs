@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::problem::build_weights;
 use crate::credit;
+use crate::measure::MOST_GROUPS;
 use crate::spec::{Holdout, KeyError, Missing, Partition, Source, Spec, TableBase};
 use crate::table_file::{self, Columns, Held, TableFile};
 use crate::table_summary::TableSummary;
@@ -118,6 +119,12 @@ pub(super) fn build(
     let weights = build_weights(problem, clients, names, shares, seed)?;
     let label = columns.label.or(table.source.map(|_| credit::LABEL));
     let summary = TableSummary::new(&split, label, binary);
+    if let (Some(column), true) = (columns.group, summary.groups.len() > MOST_GROUPS) {
+        let found = format!("the column \"{column}\" has {} values", summary.groups.len());
+        let fix = "name a column of few values; for a quantity, add one of classes to the table";
+        let why = format!("{found}; at most {MOST_GROUPS} groups are measured: {fix}");
+        return Err(KeyError::new("measure.group", why));
+    }
     let summary = TableSummary { file: name, rows, dropped, missing, encodings, ..summary };
     let held = match split.held {
         Some(held) => Some((held_weights(&weights, &held)?, Base::Table(held))),

@@ -4,6 +4,7 @@ use fedback::lab::difference::Difference;
 use fedback::lab::error::Error;
 use fedback::lab::recorded::RecordedRun;
 use fedback::lab::show::{Shown, differing};
+use fedback::lab::table_summary::TableSummary;
 use fedback::lab::words::{seconds, short};
 use serde_json::{Map, Value, json};
 
@@ -20,14 +21,14 @@ pub fn run(context: &Context, args: ShowArgs) -> Result<(), Error> {
     let shown: Vec<Shown> = runs.iter().map(Shown::of).collect();
     match (&shown[..], args.json) {
         ([only], true) => output::print_json(&json!(only)),
-        ([only], false) => output::print(&text(only, &runs[0].stored.run.spec)),
+        ([only], false) => output::print(&text(only, &runs[0])),
         (several, true) => output::print_json(&differences_to_json(several)),
-        (several, false) => output::print(&differences_to_text(several)),
+        (several, false) => output::print(&differences_to_text(several, &runs)),
     }
 }
 
 /// The spec as it was planned, below comments on everything else: a spec that can be run again.
-fn text(run: &Shown, spec: &str) -> String {
+fn text(run: &Shown, recorded: &RecordedRun) -> String {
     let mut lines = vec![format!(
         "run {}: {}, {}, {} of {}, {}, {}",
         run.id,
@@ -53,6 +54,7 @@ fn text(run: &Shown, spec: &str) -> String {
     say("seed", &run.seed.to_string());
     say("directory", &run.directory);
     say("table", &run.table.as_ref().map_or(String::new(), |table| table.sentence()));
+    say("groups", &run.table.as_ref().map_or(String::new(), groups));
     run.data.iter().for_each(|digest| say("data", &format!("sha256 {digest}")));
     say("plan", &run.plan);
     run.warnings.iter().for_each(|warning| say("warning", warning));
@@ -66,10 +68,45 @@ fn text(run: &Shown, spec: &str) -> String {
     }
     say("took", &run.costs.words());
     let last = run.last.as_ref().and_then(Value::as_object).into_iter().flatten();
-    last.for_each(|(name, value)| say(&format!("final {name}"), &measured(value)));
+    last.for_each(|(name, value)| {
+        let words = entries(value, names(name, recorded), &measured);
+        say(&format!("final {name}"), &words);
+    });
     let comment = |line: String| format!("# {}\n", line.replace(char::is_control, " "));
     let comments: String = lines.into_iter().map(comment).collect();
-    format!("{comments}\n{spec}")
+    format!("{comments}\n{}", recorded.stored.run.spec)
+}
+
+/// How many rows the groups have that are measured.
+fn groups(table: &TableSummary) -> String {
+    let counted = |counts: &[u64], rows: &str| {
+        let groups = table.groups.iter().zip(counts);
+        let groups: Vec<String> = groups.map(|(name, count)| format!("{name} {count}")).collect();
+        (!groups.is_empty()).then(|| format!("{} {rows}", groups.join(", ")))
+    };
+    let parts = [
+        counted(&table.group_rows, "rows learned from"),
+        counted(&table.group_rows_held_out, "held out"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Whose the entries of a measurement are: clients' or groups'.
+fn names<'a>(measurement: &str, run: &'a RecordedRun) -> Option<&'a [String]> {
+    match measurement.contains("_by_group") {
+        true => run.facts.table.as_ref().map(|table| &table.groups[..]),
+        false => run.facts.client_names.as_deref(),
+    }
+}
+
+/// A value in words, a list with the name or the number of every entry.
+fn entries(value: &Value, names: Option<&[String]>, words: &dyn Fn(&Value) -> String) -> String {
+    let Value::Array(list) = value else { return words(value) };
+    let named = |(place, value): (usize, &Value)| {
+        let name = names.and_then(|names| names.get(place)).cloned();
+        format!("{} {}", name.unwrap_or(format!("client {place}")), words(value))
+    };
+    list.iter().enumerate().map(named).collect::<Vec<_>>().join("; ")
 }
 
 fn set(set: &Map<String, Value>) -> String {
@@ -87,7 +124,6 @@ fn measured(value: &Value) -> String {
             let exact = number("exact").map(|exact| format!(", exact {exact}"));
             format!("{mean}{sd}{}", exact.unwrap_or_default())
         }
-        Value::Array(clients) => clients.iter().map(measured).collect::<Vec<_>>().join("; "),
         other => other.to_string(),
     }
 }
@@ -111,22 +147,27 @@ fn differences_to_json(runs: &[Shown]) -> Value {
     json!({ "format": 1, "runs": ids, "differs": differs })
 }
 
-fn differences_to_text(runs: &[Shown]) -> String {
+fn differences_to_text(runs: &[Shown], recorded: &[RecordedRun]) -> String {
     let found = differing(runs);
     if found.is_empty() {
         return "these runs differ in nothing\n".into();
     }
-    let names = runs.iter().map(|run| format!("run {}", run.id));
-    let header: Vec<String> = std::iter::once(String::new()).chain(names).collect();
-    let cell = |value: &Option<Value>| match value {
+    let ids = runs.iter().map(|run| format!("run {}", run.id));
+    let header: Vec<String> = std::iter::once(String::new()).chain(ids).collect();
+    let cell = |key: &str, value: &Option<Value>, run: &RecordedRun| match value {
         None | Some(Value::Null) => short(f64::NAN),
         Some(Value::String(text)) if text.is_empty() => short(f64::NAN),
-        Some(Value::Array(items)) => items.iter().map(words).collect::<Vec<_>>().join("; "),
+        Some(list @ Value::Array(items)) => match key.strip_prefix("final ") {
+            Some(measurement) => entries(list, names(measurement, run), &words),
+            None => items.iter().map(words).collect::<Vec<_>>().join("; "),
+        },
         Some(one) => words(one),
     };
     let row = |one: &Difference| {
         let key = one.key.strip_prefix("spec.").unwrap_or(&one.key).replace("final.", "final ");
-        std::iter::once(key).chain(one.values.iter().map(cell)).collect::<Vec<_>>()
+        let cells = one.values.iter().zip(recorded).map(|(value, run)| cell(&key, value, run));
+        let cells: Vec<String> = cells.collect();
+        std::iter::once(key).chain(cells).collect::<Vec<_>>()
     };
     table(&header, &found.iter().map(row).collect::<Vec<_>>())
 }

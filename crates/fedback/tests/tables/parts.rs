@@ -75,7 +75,11 @@ fn groups_are_measured() {
     let folder = Folder::plain();
     let sets = ["--set", "measure.group=sex", "--set", "problem.base.holdout=0.3"];
     let run = folder.json(&[&["run", "spec.toml", "--json"][..], &sets].concat());
-    assert_eq!(run["table"]["groups"], serde_json::json!(["f", "m"]));
+    let table = &run["table"];
+    assert_eq!(table["groups"], serde_json::json!(["f", "m"]));
+    let rows = |name: &str| table[name].as_array().unwrap().iter().map(|n| n.as_u64().unwrap());
+    assert_eq!(rows("group_rows").sum::<u64>(), 63);
+    assert_eq!(rows("group_rows_held_out").sum::<u64>(), 27);
     let last = run["curve"].as_array().unwrap().last().unwrap();
     for rate in ["risk", "accuracy", "positive_rate", "true_positive_rate", "false_positive_rate"] {
         for part in ["", "_holdout"] {
@@ -100,4 +104,58 @@ fn groups_are_measured() {
     let other = Folder::plain();
     let said = other.refused(&["run", "spec.toml", "--set", "measure.group=gender"]);
     assert!(said.contains("no group column \"gender\"; columns: id, bank, sex"), "{said}");
+    let said = other.refused(&["run", "spec.toml", "--set", "measure.group=id"]);
+    let why = "measure.group: the column \"id\" has 90 values; at most 50 groups are measured";
+    assert!(said.contains(why), "{said}");
+}
+
+/// Whose values they are is said wherever they are shown.
+#[test]
+fn clients_and_groups_are_shown_by_name() {
+    let folder = Folder::plain();
+    let sets = ["--set", "measure.group=sex", "--set", "problem.base.holdout=0.3"];
+    folder.good(&[&["run", "spec.toml"][..], &sets].concat());
+    let other = "problem.base.holdout={ column = \"job\", value = \"baker\" }";
+    let ignore = "problem.base.ignore=[\"id\",\"sex\"]";
+    folder.good(&["run", "spec.toml", "--set", other, "--set", ignore]);
+    let text = folder.good(&["show", "1"]).0;
+    for part in [
+        "# groups: f 25, m 38 rows learned from; f 11, m 16 held out\n",
+        "# final client_risk: Epsilon 0.",
+        "# final accuracy_by_group: f 0.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = folder.good(&["show", "1", "2"]).0;
+    let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+    assert_eq!(lines("problem.base.holdout"), 1, "{text}");
+    assert!(text.contains("Epsilon 0.") && text.contains("; Zeta 0."), "{text}");
+}
+
+/// Rows of a group stand beside its values, and where there are few of them it is said.
+#[test]
+fn small_groups_are_named() {
+    let few = |text: &str| text.replacen(",m,", ",NA,", 3);
+    let folder = Folder::plain();
+    std::fs::write(folder.path().join("people.csv"), few(&people())).unwrap();
+    let (text, said) = folder.good(&["run", "spec.toml", "--set", "measure.group=sex"]);
+    let small = "by \"sex\" some groups are small (missing 3 rows); below 25 rows";
+    assert!(said.contains(small), "{said}");
+    for line in ["  by sex    rows ", "  f           36 ", "  missing      3 "] {
+        assert!(text.contains(line), "{text}");
+    }
+}
+
+#[test]
+fn one_group_has_no_gap() {
+    let folder = Folder::plain();
+    std::fs::write(folder.path().join("people.csv"), people().replace(",f,", ",m,")).unwrap();
+    let group = ["--set", "measure.group=sex"];
+    let run = folder.json(&[&["run", "spec.toml", "--json"][..], &group].concat());
+    assert!(run["curve"][0]["risk_gap"]["mean"].is_null(), "{}", run["curve"][0]);
+    let (_, said) = folder.good(&[&["run", "spec.toml"][..], &group].concat());
+    assert!(
+        said.contains("every row has \"m\" in the column \"sex\"; there are no gaps"),
+        "{said}"
+    );
 }
