@@ -3,7 +3,7 @@
 
 use crate::costs::Costs;
 use crate::figure::{Axis, Figure, Mark, Series};
-use crate::measure::Measurement;
+use crate::measure::{Measurement, Part};
 use crate::outcome::Outcome;
 
 /// A run and, where it exists, its exact curve.
@@ -110,7 +110,11 @@ pub fn axis(measurement: Measurement) -> Axis {
         Measurement::HoldoutAuc => "area under the ROC curve of held-out rows",
         Measurement::HoldoutClientRisk(_) => "risk of a client's held-out rows",
         Measurement::Group { .. } => "of a group",
-        Measurement::Gap { .. } => "gap between groups",
+        Measurement::Gap { part, rate } => {
+            let gap = rate.gap_name(Part::Training).replace('_', " ");
+            let rows = if part == Part::Holdout { " of held-out rows" } else { "" };
+            return Axis::linear(format!("{gap} between groups{rows}"));
+        }
     };
     if is_log(measurement) { Axis::log(label) } else { Axis::linear(label) }
 }
@@ -133,7 +137,22 @@ pub fn banded(
     let (common, labels) = apart(&labels);
     let subtitle: Vec<&str> =
         [subtitle, &common].into_iter().filter(|part| !part.is_empty()).collect();
-    let series = pairs.iter().zip(&labels).enumerate().flat_map(|(colour, (pair, label))| {
+    let own = pairs.iter().zip(labels).map(|(pair, label)| Pair { label, ..*pair });
+    let own: Vec<Pair<'_>> = own.collect();
+    named(title, &subtitle.join("; "), over, measurement, &own, band)
+}
+
+/// The same with names as they are.
+pub(crate) fn named(
+    title: &str,
+    subtitle: &str,
+    over: Over,
+    measurement: Measurement,
+    pairs: &[Pair<'_>],
+    band: Band,
+) -> Figure {
+    let series = pairs.iter().enumerate().flat_map(|(colour, pair)| {
+        let label = pair.label.as_str();
         let simulated = pair.run.map(|run| {
             let series = Series::line(label, colour, means(over, measurement, run));
             match pairs.len() > MOST_BANDS {
@@ -153,7 +172,7 @@ pub fn banded(
     });
     Figure {
         title: title.into(),
-        subtitle: subtitle.join("; "),
+        subtitle: subtitle.into(),
         x: over.axis(),
         y: axis(measurement),
         series: series.collect(),

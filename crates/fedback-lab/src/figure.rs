@@ -40,8 +40,8 @@ pub struct Grid {
     pub subtitle: String,
     /// The figures, row after row.
     pub panels: Vec<Figure>,
-    /// Whether all of them have the same axes.
-    pub same_axes: bool,
+    /// Panels with the same number here have the same axes; none where each has its own.
+    pub axes: Vec<usize>,
 }
 
 impl Grid {

@@ -1,15 +1,21 @@
 //! Figures of runs as they are asked for: curves over a cost, final values over a parameter, a heat
 //! map over two, and small multiples of the first two.
 
+mod coincide;
+mod map;
+
 use serde_json::Value;
 
 use crate::chart::{self, Band, Over, Pair};
 use crate::costs::Costs;
-use crate::difference::{Difference, parameters, part};
-use crate::figure::{Axis, Figure, Grid, HeatMap, Mark, Scale, Series, Size};
+use crate::difference::{Difference, covers, parameters, part};
+use crate::figure::{Axis, Figure, Grid, HeatMap, Mark, Series, Size};
 use crate::measure::Measurement;
 use crate::outcome::Outcome;
 use crate::spec::KeyError;
+
+/// Letters above a panel of a grid, at most.
+const MOST_LETTERS: usize = 50;
 
 /// What a figure is to show.
 #[derive(Clone, Debug, Default)]
@@ -77,48 +83,69 @@ pub fn picture(runs: &[Named<'_>], question: &Question) -> Result<Picture, KeyEr
     };
     let mut panels = Vec::new();
     for (value, group) in &groups {
-        for &measurement in &measured {
-            let mut panel = drawing.panel(question.x.as_deref(), measurement, split, group)?;
-            if !value.is_empty() {
-                panel.y.label = panel_label(value, &panel.y.label, measurement);
-            }
-            panels.push(panel);
+        let of = |&one| drawing.panel(question.x.as_deref(), one, split, group);
+        let row = measured.iter().map(of).collect::<Result<Vec<Figure>, KeyError>>()?;
+        panels.extend(row);
+        if !value.is_empty() {
+            let row = panels.len() - measured.len();
+            panels[row..].iter_mut().for_each(|p| p.y.label = format!("{value}: {}", p.y.label));
         }
     }
-    let first = panels[0].clone();
+    shorten(&mut panels, &measured);
+    coincide::join(&mut panels);
     if panels.len() == 1 {
-        return Ok(Picture::Figure(first));
+        return Ok(Picture::Figure(panels.remove(0)));
     }
-    let same_axes = measured.len() == 1;
-    let Figure { title, subtitle, .. } = first;
-    Ok(Picture::Grid(Grid { title, subtitle, panels, same_axes }))
+    let axes = (0..panels.len()).map(|panel| panel % measured.len()).collect();
+    let Figure { title, subtitle, .. } = panels[0].clone();
+    Ok(Picture::Grid(Grid { title, subtitle, panels, axes }))
 }
 
-/// What stands above a panel: longer words would run into the next one.
-fn panel_label(value: &str, label: &str, measurement: Measurement) -> String {
-    let fits = value.chars().count() + label.chars().count() < 50;
-    format!("{value}: {}", if fits { label } else { measurement.name() })
+/// Puts the names of measurements for the words above panels, where these would run into the next
+/// panel: above all of them or none.
+fn shorten(panels: &mut [Figure], measured: &[Measurement]) {
+    if panels.len() > 1 && panels.iter().any(|panel| panel.y.label.chars().count() > MOST_LETTERS) {
+        for (panel, measurement) in panels.iter_mut().zip(measured.iter().cycle()) {
+            let words = chart::axis(*measurement).label;
+            panel.y.label = panel.y.label.replace(&words, measurement.name());
+        }
+    }
 }
 
-/// The measurement that a question is about, of several the first.
-pub fn main_measurement(runs: &[Named<'_>], question: &Question) -> Result<Measurement, KeyError> {
-    Drawing::of(runs).measured(&question.y).map(|measured| measured[0])
+/// The measurements that a question is about.
+pub fn measurements(runs: &[Named<'_>], question: &Question) -> Result<Vec<Measurement>, KeyError> {
+    Drawing::of(runs).measured(&question.y)
 }
 
 /// Runs with what differs between them.
 struct Drawing<'a> {
     runs: &'a [Named<'a>],
     outcomes: Vec<&'a Outcome>,
-    /// The parameters that differ; where some were swept, only those.
+    /// The parameters that differ.
     differing: Vec<Difference>,
+    /// Those of them that runs are called by: not what follows from others that were swept.
+    telling: Vec<Difference>,
 }
 
 impl<'a> Drawing<'a> {
     fn of(runs: &'a [Named<'a>]) -> Self {
         let outcomes: Vec<&Outcome> = runs.iter().map(|run| run.outcome).collect();
         let differs = |one: &Difference| one.values.windows(2).any(|pair| pair[0] != pair[1]);
-        let differing = parameters(&outcomes).into_iter().filter(differs).collect();
-        Drawing { runs, outcomes, differing }
+        let differing: Vec<Difference> =
+            parameters(&outcomes).into_iter().filter(differs).collect();
+        let is_set = |one: &&Difference| {
+            outcomes.iter().any(|run| run.set.keys().any(|key| covers(key, &one.key)))
+        };
+        let swept: Vec<&Difference> = differing.iter().filter(is_set).collect();
+        let point = |run: usize| swept.iter().map(|one| &one.values[run]).collect::<Vec<_>>();
+        let points: Vec<_> = (0..runs.len()).map(point).collect();
+        let within_points = |one: &&Difference| {
+            let first = |run: usize| points.iter().position(|point| *point == points[run]);
+            (0..runs.len()).any(|run| one.values[run] != one.values[first(run).unwrap_or(run)])
+        };
+        let telling = differing.iter().filter(|one| is_set(one) || within_points(one));
+        let telling = telling.cloned().collect();
+        Drawing { runs, outcomes, differing, telling }
     }
 
     /// The measurements by their names, which all runs must have.
@@ -186,16 +213,14 @@ impl<'a> Drawing<'a> {
         groups
     }
 
-    /// What tells a run from the others beside some parameters, among those that were swept if any
-    /// were, since others follow from them.
+    /// What tells a run from the others beside some parameters.
     fn label(&self, run: usize, beside: &[&str]) -> String {
-        let set: Vec<String> = self.outcomes[run].set.keys().cloned().collect();
-        let is_set = |one: &&Difference| set.iter().any(|key| one.key.starts_with(key.as_str()));
-        let any_set = self.differing.iter().any(|one| is_set(&one));
-        let shown = self.differing.iter().filter(|one| !any_set || is_set(one));
-        let shown = shown.filter(|one| !beside.contains(&one.key.as_str()));
+        let shown = self.telling.iter().filter(|one| !beside.contains(&one.key.as_str()));
         let words = shown.filter_map(|one| part(&one.key, one.values[run].as_ref()?));
-        words.collect::<Vec<_>>().join(", ")
+        match words.collect::<Vec<_>>().join(", ") {
+            nothing if nothing.is_empty() => "simulated".into(),
+            words => words,
+        }
     }
 
     fn title(&self) -> String {
@@ -239,26 +264,20 @@ impl<'a> Drawing<'a> {
                        recorded by an older version";
             return Err(KeyError::new("x", format!("{why} ({})", self.runs[run].label)));
         }
-        let labels: Vec<String> = group
-            .iter()
-            .map(|&run| match split {
+        let pair = |&run: &usize| Pair {
+            label: match split {
                 Some(split) => self.label(run, &[&split.key]),
                 None => self.runs[run].label.clone(),
-            })
-            .collect();
-        let pairs: Vec<Pair<'_>> = group
-            .iter()
-            .zip(labels)
-            .map(|(&run, label)| Pair {
-                label,
-                run: Some(self.outcomes[run]),
-                exact: self.outcomes[run].exact(),
-            })
-            .collect();
+            },
+            run: Some(self.outcomes[run]),
+            exact: self.outcomes[run].exact(),
+        };
+        let pairs: Vec<Pair<'_>> = group.iter().map(pair).collect();
         let banded = pairs.len() <= chart::MOST_BANDS;
         let (title, subtitle) = (self.title(), self.subtitle(banded.then_some("band")));
-        let band = Band::StandardErrors;
-        Ok(chart::banded(&title, &subtitle, over, measurement, &pairs, band))
+        // What the runs of one panel have in common need not be so in the next.
+        let draw = if split.is_some() { chart::named } else { chart::banded };
+        Ok(draw(&title, &subtitle, over, measurement, &pairs, Band::StandardErrors))
     }
 
     /// Final values over a parameter, one series for each setting of the others.
@@ -292,8 +311,8 @@ impl<'a> Drawing<'a> {
                 Some(((places[run], end.mean), (end.mean - error, end.mean + error)))
             });
             let (points, bars): (Vec<_>, Vec<_>) = ends.unzip();
-            let name = if label.is_empty() { "simulated" } else { label };
-            let marked = Series::line(name, colour, points).with_mark(Mark::Joined).with_band(bars);
+            let marked =
+                Series::line(label, colour, points).with_mark(Mark::Joined).with_band(bars);
             series.push(marked);
             let exact = own.iter().filter_map(|&run| {
                 let exact = self.outcomes[run].exact()?.curve.last(measurement)?;
@@ -301,52 +320,13 @@ impl<'a> Drawing<'a> {
             });
             let exact: Vec<(f64, f64)> = exact.collect();
             if !exact.is_empty() {
-                series.push(chart::exact_series(name, colour, exact));
+                series.push(chart::exact_series(label, colour, exact));
             }
         }
         let mut y = chart::axis(measurement);
         y.label = format!("final {}", y.label);
         let (title, subtitle) = (self.title(), self.subtitle(Some("bars")));
         Ok(Figure { title, subtitle, x: parameter_axis(&across.key, &places), y, series })
-    }
-
-    fn heat_map(
-        &self,
-        across: &str,
-        upwards: &str,
-        measurement: Measurement,
-    ) -> Result<HeatMap, KeyError> {
-        let (x, y) = (self.parameter("x", across)?, self.parameter("map", upwards)?);
-        if x.key == y.key {
-            let why = format!("found \"{upwards}\", which is across already; name another one");
-            return Err(KeyError::new("map", why));
-        }
-        let (columns, rows) = (values(x), values(y));
-        let mut cells = vec![vec![Vec::new(); columns.len()]; rows.len()];
-        for (run, outcome) in self.outcomes.iter().enumerate() {
-            let column = columns.iter().position(|value| *value == words(x, run));
-            let row = rows.iter().position(|value| *value == words(y, run));
-            let end = outcome.curve.last(measurement);
-            if let (Some(column), Some(row), Some(end)) = (column, row, end) {
-                cells[row][column].push(end.mean);
-            }
-        }
-        let mean = |values: Vec<f64>| match values.len() {
-            0 => f64::NAN,
-            count => values.iter().sum::<f64>() / count as f64,
-        };
-        let cells = cells.into_iter().map(|row| row.into_iter().map(mean).collect()).collect();
-        let scale = if chart::is_log(measurement) { Scale::Log } else { Scale::Linear };
-        let first = self.outcomes[0];
-        Ok(HeatMap {
-            title: self.title(),
-            subtitle: format!("{} clients, {} repetitions", first.clients, first.repetitions),
-            value: format!("final {}", chart::axis(measurement).label),
-            x: (x.key.clone(), columns),
-            y: (y.key.clone(), rows),
-            scale,
-            cells,
-        })
     }
 }
 
@@ -358,27 +338,6 @@ fn numbers(parameter: &Difference) -> Result<Vec<f64>, KeyError> {
         let why = "is no number in every run; use it for panels, or leave it to the legend";
         KeyError::new("x", format!("{} {why}", parameter.key))
     })
-}
-
-/// The value of a parameter in a run, in words.
-fn words(parameter: &Difference, run: usize) -> String {
-    match &parameter.values[run] {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
-}
-
-/// The values of a parameter, each once.
-fn values(parameter: &Difference) -> Vec<String> {
-    let mut values = Vec::new();
-    for run in sorted(parameter) {
-        let value = words(parameter, run);
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
-    values
 }
 
 /// Runs in the order of a parameter where it is a number, else in their own.

@@ -100,6 +100,59 @@ fn a_heat_map_over_two_parameters() {
     let folder = study();
     let map = svg(folder.path(), &["1-12", "--x", "local_steps", "--map", "cohort"]);
     assert_eq!(map.matches("class=\"cell\"").count(), 12);
+    assert!(!map.contains("runs a cell"));
+}
+
+/// What a heat map averages is said, and only seeds are averaged.
+#[test]
+fn a_cell_of_a_heat_map_averages_over_seeds_alone() {
+    let folder = study();
+    let again = |set: &str| {
+        assert!(fedback(folder.path(), &["run", "study.toml", "--set", set]).status.success())
+    };
+    again("seed=4");
+    let map = ["--x", "local_steps", "--map", "cohort", "--size", "single"];
+    let drawn = svg(folder.path(), &[&["1-24"], &map[..]].concat());
+    assert!(drawn.contains("mean of 2 runs a cell"), "{drawn}");
+    let finals = svg(folder.path(), &["1-24", "--x", "local_steps"]);
+    assert_eq!(names(&finals)[..2], ["cohort 1, seed 3", "cohort 2, seed 3"]);
+    again("problem.base.noise=3.0");
+    let refused = fedback(folder.path(), &[&["compare", "1-36"], &map[..]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let why = "--map: runs of algorithm.local_steps 1 and algorithm.cohort 1 differ in \
+               problem.base.noise too; a cell averages over seeds alone";
+    assert!(refused.status.code() == Some(2) && said.contains(why), "{said}");
+}
+
+#[test]
+fn panels_of_one_measurement_share_their_axes() {
+    let folder = study();
+    let asked = ["1-12", "--panels", "cohort", "--y", "distance_sq,risk"];
+    let panels = svg(folder.path(), &asked);
+    let domains: Vec<&str> =
+        panels.split("data-y-domain=\"").skip(1).filter_map(|one| one.split('"').next()).collect();
+    assert_eq!(domains.len(), 6);
+    assert!(domains[0] == domains[2] && domains[1] == domains[5], "{domains:?}");
+    assert_ne!(domains[0], domains[1]);
+    for label in ["cohort 1: squared distance to the stable point", "cohort 3: performative risk"] {
+        assert!(panels.contains(&format!(">{label}<")), "{label}: {panels}");
+    }
+    let table = fedback(folder.path(), &[&["compare"], &asked[..]].concat()).stdout;
+    let table = String::from_utf8(table).unwrap();
+    let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(head[4..10], ["distance_sq", "±", "sd", "exact", "risk", "±"], "{table}");
+}
+
+#[test]
+fn curves_that_lie_on_each_other_have_one_entry() {
+    let folder = study();
+    assert!(fedback(folder.path(), &["run", "study.toml"]).status.success());
+    let twice = svg(folder.path(), &["1", "13"]);
+    assert_eq!(names(&twice), ["study (run 1) and study (run 13)", "exact"]);
+    let panels = svg(folder.path(), &["1-24", "--panels", "cohort"]);
+    assert_eq!(names(&panels)[..2], ["local_steps 1", "local_steps 2"]);
+    let alone = svg(folder.path(), &["1-3", "--panels", "cohort"]);
+    assert_eq!(names(&alone), ["simulated", "exact"]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl Fitted {
                 self.input.names[self.reference]
             ),
             panels,
-            same_axes: false,
+            axes: Vec::new(),
         }
     }
 

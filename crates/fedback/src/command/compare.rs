@@ -37,7 +37,7 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
     let named: Vec<Named<'_>> = named.collect();
     let question = Question { x: args.x, y: args.y, panels: args.panels, map: args.map };
     let picture = plot::picture(&named, &question).map_err(Error::Question)?;
-    let measurement = plot::main_measurement(&named, &question).map_err(Error::Question)?;
+    let measured = plot::measurements(&named, &question).map_err(Error::Question)?;
     let size = match args.size {
         FigureSize::Screen => Size::Screen,
         FigureSize::Single => Size::Single,
@@ -51,7 +51,7 @@ pub fn run(context: &Context, args: CompareArgs) -> Result<(), Error> {
         let lines = runs.iter().map(|one| (Some(one.run.stored.id), &one.outcome));
         return output::print(&points_to_csv(&lines.collect::<Vec<_>>()));
     }
-    let text = text(&runs, measurement);
+    let text = text(&runs, &measured);
     output::print(&format!("{text}  figure: {}\n", args.out.display()))
 }
 
@@ -69,26 +69,27 @@ fn to_json(runs: &[Compared]) -> Value {
     json!({ "format": 1, "runs": rows.collect::<Vec<_>>() })
 }
 
-fn text(runs: &[Compared], main: Measurement) -> String {
-    let header: Vec<String> =
-        ["run", "name", "state", "step", main.name(), "± sd", "exact", "seconds"]
-            .map(String::from)
-            .to_vec();
+fn text(runs: &[Compared], measured: &[Measurement]) -> String {
+    let values = measured.iter().flat_map(|one| [one.name(), "± sd", "exact"]);
+    let header = ["run", "name", "state", "step"].into_iter().chain(values).chain(["seconds"]);
+    let header: Vec<String> = header.map(String::from).collect();
+    let number = |value: Option<f64>| short(value.unwrap_or(f64::NAN));
     let row = |one: &Compared| {
         let (outcome, stored) = (&one.outcome, &one.run.stored);
-        let value = outcome.curve.last(main);
-        let known = outcome.exact().and_then(|exact| exact.curve.last(main));
-        let number = |value: Option<f64>| short(value.unwrap_or(f64::NAN));
-        vec![
+        let mut row = vec![
             stored.id.to_string(),
             one.label.clone(),
             standing(stored.ending.as_ref()).into(),
             outcome.curve.points.last().map_or(0, |point| point.step).to_string(),
-            number(value.map(|s| s.mean)),
-            number(value.and_then(|s| s.sd)),
-            number(known.map(|s| s.mean)),
-            seconds(outcome.seconds),
-        ]
+        ];
+        for &measurement in measured {
+            let value = outcome.curve.last(measurement);
+            let known = outcome.exact().and_then(|exact| exact.curve.last(measurement));
+            let sd = value.and_then(|value| value.sd);
+            row.extend([value.map(|s| s.mean), sd, known.map(|s| s.mean)].map(number));
+        }
+        row.push(seconds(outcome.seconds));
+        row
     };
     table(&header, &runs.iter().map(row).collect::<Vec<_>>())
 }

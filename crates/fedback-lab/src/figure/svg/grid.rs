@@ -23,14 +23,20 @@ pub(in super::super) fn render_grid(grid: &Grid, size: Size) -> String {
         (_, false) => HEIGHT,
         (_, true) => 0.75 * HEIGHT,
     };
-    let common = grid.panels.first().filter(|_| grid.same_axes);
-    let common = common.map(|first| Figure { series: all.clone(), ..first.clone() }.spans());
+    let spans = |at: usize| {
+        let alike = |other: &usize| grid.axes.get(at).is_some_and(|own| own == other);
+        let with = grid.panels.iter().zip(&grid.axes).filter(|(_, axes)| alike(axes));
+        let series: Vec<Series> = with.flat_map(|(panel, _)| panel.series.clone()).collect();
+        match series.is_empty() {
+            true => grid.panels[at].spans(),
+            false => Figure { series, ..grid.panels[at].clone() }.spans(),
+        }
+    };
     for (at, figure) in grid.panels.iter().enumerate() {
         let left = margin(size) + (at % columns) as f64 * (width + GAP);
         let top = top + (at / columns) as f64 * (height + AROUND);
         let intervals = if columns == 1 { size.intervals() } else { 5 };
-        let spans = common.unwrap_or_else(|| figure.spans());
-        Panel::within((left, left + width), top, height, intervals, spans)
+        Panel::within((left, left + width), top, height, intervals, spans(at))
             .draw(figure, &palette, &mut body);
     }
     let rows = grid.panels.len().div_ceil(columns) as f64;
@@ -52,7 +58,7 @@ mod tests {
     use super::*;
 
     fn grid(panels: Vec<super::super::Figure>) -> Grid {
-        Grid { title: "All".into(), subtitle: "of <them>".into(), panels, same_axes: false }
+        Grid { title: "All".into(), subtitle: "of <them>".into(), panels, axes: Vec::new() }
     }
 
     #[test]
