@@ -21,7 +21,9 @@ use crate::dynamics::Dynamics;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::solution::Minimisation;
+use crate::spec;
 use crate::table_summary::TableSummary;
+use crate::words::short;
 use trial::Trial;
 
 pub use answer::{
@@ -159,14 +161,24 @@ impl Check {
         let nowhere = crate::words::stable(&certificate.stable).unwrap_or_else(|| NOWHERE.into());
         let (minimisation_radius, gradient_margin) = certificate.stable.spectra();
         let names = dynamics.federation.client_names();
-        let tips = words::tips(&certificate.clients, |client| match names {
-            Some(names) => format!("\"{}\"", names[client]),
-            None => format!("client {client}"),
-        });
+        // A best response moves against θ, and a spec counts that as positive.
+        let best = matches!(plan.spec.problem.response, spec::Response::BestResponse(_));
+        let sign = if best { -1.0 } else { 1.0 };
         let parts = certificate.clients.parts.iter().cloned().enumerate();
         let per_client = parts.map(|(client, part)| {
-            let client = names.map_or(client.to_string(), |names| names[client].clone());
-            Client { client, part }
+            let signed = dynamics.federation.response().signed_sensitivity(client, plan.dim);
+            Client {
+                client: names.map_or(client.to_string(), |names| names[client].clone()),
+                signed_sensitivity: signed.map(|signed| sign * signed + 0.0),
+                part,
+            }
+        });
+        let per_client: Vec<Client> = per_client.collect();
+        let tips = words::tips(&certificate.clients, |client| {
+            let Client { client: name, part, .. } = &per_client[client];
+            let name = names.map_or(format!("client {name}"), |_| format!("\"{name}\""));
+            let (weight, sensitivity) = (part.weight, per_client[client].sensitivity());
+            format!("{name} (weight {}, sensitivity {})", short(weight), short(sensitivity))
         });
         let first_arrivals = dynamics
             .speed
@@ -189,7 +201,7 @@ impl Check {
             risk_optimal: optimal.map(|optimal| optimal.risk),
             price_of_stability: point.and_then(|point| point.price_of_stability),
             degenerate: certificate.degeneracy.is_degenerate(),
-            per_client: per_client.collect(),
+            per_client,
             tips,
             minimisation: Minimisation::of(&judgement.minimisation),
             own_steps: OwnSteps::new(own, words::why(&own.answer.why, &nowhere, false)),

@@ -39,6 +39,7 @@ pub use rows::{Holdout, Partition};
 pub use until::Until;
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
 
+use crate::difference::covers;
 use crate::error::Error;
 use sweep::{assign, combinations};
 
@@ -176,6 +177,12 @@ pub struct Point {
     pub spec: Spec,
 }
 
+/// Whether a dotted key is the sensitivity's, one below it, or that of a section it is in.
+fn sets_sensitivity(key: &str) -> bool {
+    const SENSITIVITY: &str = "problem.response.sensitivity";
+    covers(key, SENSITIVITY) || covers(SENSITIVITY, key)
+}
+
 /// A spec as it was read, not decoded yet.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -294,7 +301,17 @@ impl Document {
                     })?;
                 }
                 budget::check(&table).map_err(fail)?;
-                let spec: Spec = value::decode(table).map_err(fail)?;
+                let mut spec: Spec = value::decode(table).map_err(fail)?;
+                let is_set = |key: &str| [&set, &self.assigned].iter().any(|t| t.contains_key(key));
+                // What was found of fitted sensitivities says nothing of others.
+                if set.keys().chain(self.assigned.keys()).any(|key| sets_sensitivity(key)) {
+                    if !is_set("doubts") {
+                        spec.doubts.clear();
+                    }
+                    if !is_set("problem.response.resamples") {
+                        spec.problem.response = spec.problem.response.without_resamples();
+                    }
+                }
                 Ok(Point { set, assigned: self.assigned.clone(), spec })
             })
             .collect()

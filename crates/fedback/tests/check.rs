@@ -90,3 +90,31 @@ fn repeated_minimisation_is_one_answer() {
         assert_eq!(solved["reason"].is_null(), settles, "{}", solved["reason"]);
     }
 }
+
+/// Who moves against the model stabilises it: its sensitivity keeps its sign.
+#[test]
+fn sensitivities_have_their_sign() {
+    let spec = |response: &str| {
+        format!(
+            r#"
+            rounds = 200
+            [problem]
+            base = {{ kind = "gaussian", dim = 2, mean = [[1.0, 2.0], [4.0, 1.0]] }}
+            response = {{ kind = "location", sensitivity = {response} }}
+            loss = {{ kind = "mean" }}
+            [algorithm]
+            kind = "p-fedavg"
+            scheme = "full"
+            step_size = {{ beta = 4.0, gamma = 20.0 }}
+            "#
+        )
+    };
+    let signed = |response: &str| {
+        let check = ask("check", "", &spec(response));
+        assert_eq!(check["per_client"][0]["sensitivity"], 0.5, "{check}");
+        check["per_client"][0]["signed_sensitivity"].clone()
+    };
+    assert_eq!(signed("[-0.5, 0.9]"), -0.5);
+    assert_eq!(signed("[[-0.5, 0.0], [0.9, 0.9]]"), -0.5);
+    assert!(signed("[[-0.5, 0.2], [0.9, 0.9]]").is_null());
+}

@@ -182,6 +182,23 @@ impl Shift {
             }
         }
     }
+
+    /// ε_i with the sign of M_i: positive where data follow θ in every coordinate that moves, negative
+    /// where they move against it; none where coordinates differ, or mix.
+    pub fn signed_sensitivity(&self, client: usize, dim: usize) -> Option<f64> {
+        let entries = || (0..dim).map(|j| self.diagonal(client, j));
+        let sign = match (entries().any(|m| m > 0.0), entries().any(|m| m < 0.0)) {
+            (true, true) => return None,
+            (_, against) => {
+                if against {
+                    -1.0
+                } else {
+                    1.0
+                }
+            }
+        };
+        self.is_diagonal().then(|| sign * self.sensitivity(client, dim))
+    }
 }
 
 #[cfg(test)]
@@ -231,5 +248,16 @@ mod tests {
         shift.apply(0, &[1.0, 10.0], &mut out);
         assert_eq!(out, [21.0, 43.0]);
         assert_eq!(shift.matrix(0, 2)[(0, 1)], 2.0);
+    }
+
+    #[test]
+    fn a_sensitivity_has_a_sign_where_all_coordinates_move_one_way() {
+        let scaled = Shift::Scaled { sensitivity: vec![9.0, -0.5], pattern: vec![1.0, 0.0] };
+        assert_eq!([0, 1].map(|i| scaled.signed_sensitivity(i, 2)), [Some(9.0), Some(-0.5)]);
+        let mixed = Shift::Diagonal { dim: 2, values: vec![-0.5, 0.2, -0.5, -0.7] };
+        assert_eq!([0, 1].map(|i| mixed.signed_sensitivity(i, 2)), [None, Some(-0.7)]);
+        let turned = Shift::Matrix { dim: 2, values: vec![0.0, 1.0, 0.0, 0.0] };
+        assert_eq!(turned.signed_sensitivity(0, 2), None);
+        assert_eq!(Shift::None.signed_sensitivity(0, 2), Some(0.0));
     }
 }

@@ -12,9 +12,18 @@ use crate::words;
 pub struct Client {
     /// Its name, or its number from 0.
     pub client: String,
+    /// ε_i with the sign that it has in a spec; none where coordinates differ in it, or mix.
+    pub signed_sensitivity: Option<f64>,
     /// What theory says of it.
     #[serde(flatten)]
     pub part: ClientPart,
+}
+
+impl Client {
+    /// ε_i, with its sign where it has one.
+    pub fn sensitivity(&self) -> f64 {
+        self.signed_sensitivity.unwrap_or(self.part.sensitivity)
+    }
 }
 
 /// What the plan's own step sizes do.

@@ -218,14 +218,9 @@ fn named(check: &Check, own: StepSize) -> String {
     }
 }
 
-/// Who tips the federation over, in one sentence; `name` is how a client is called.
-pub(super) fn tips(clients: &Clients, name: impl Fn(usize) -> String) -> String {
+/// Who tips the federation over, in one sentence.
+pub(super) fn tips(clients: &Clients, describe: impl Fn(usize) -> String) -> String {
     let looked = if clients.all { "" } else { " among the most influential" };
-    let describe = |client: usize| {
-        let part = &clients.parts[client];
-        let (weight, epsilon) = (short(part.weight), short(part.sensitivity));
-        format!("{} (weight {weight}, sensitivity {epsilon})", name(client))
-    };
     let verdict =
         |client: usize| clients.parts[client].without.map_or("", |without| without.verdict.name());
     match clients.tips {

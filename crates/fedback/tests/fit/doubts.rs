@@ -79,6 +79,12 @@ fn doubts_travel_with_the_spec() {
         let doubts = json["doubts"].as_array().unwrap();
         assert!(doubts.iter().any(|doubt| doubt.as_str().unwrap().contains("south")), "{json}");
     }
+    // They are about what was fitted, not about what is set instead; so are its resamples.
+    let own =
+        folder.fedback(&["check", spec, "--set", "problem.response.sensitivity=0.2", "--json"]);
+    assert!(!stderr(&own).contains("doubted"), "{}", stderr(&own));
+    let own = answer(&own);
+    assert!(own.get("doubts").is_none() && own["confidence"].is_null(), "{own}");
     // Deleted, they are gone, and nothing else has changed.
     let again = ["run", spec, "--set", "doubts=[]", "--set", "rounds=20", "--json"];
     let settled = answer(&folder.fedback(&again));

@@ -241,12 +241,12 @@ fn clients(page: &mut Page, check: &Check) {
     let rows: Vec<Vec<String>> = parts
         .into_iter()
         .take(MOST_CLIENTS)
-        .map(|Client { client, part }| {
-            let without = part.without.as_ref();
+        .map(|one| {
+            let (part, without) = (&one.part, one.part.without.as_ref());
             vec![
-                client.clone(),
+                one.client.clone(),
                 short(part.weight),
-                short(part.sensitivity),
+                short(one.sensitivity()),
                 number(part.share),
                 number(part.risk),
                 without.map_or(NOTHING.into(), |w| w.verdict.name().into()),
