@@ -104,7 +104,7 @@ fn entries(value: &Value, names: Option<&[String]>, words: &dyn Fn(&Value) -> St
     let Value::Array(list) = value else { return words(value) };
     let named = |(place, value): (usize, &Value)| {
         let name = names.and_then(|names| names.get(place)).cloned();
-        format!("{} {}", name.unwrap_or(format!("client {place}")), words(value))
+        format!("{}: {}", name.unwrap_or(format!("client {place}")), words(value))
     };
     list.iter().enumerate().map(named).collect::<Vec<_>>().join("; ")
 }

@@ -121,15 +121,15 @@ fn clients_and_groups_are_shown_by_name() {
     let text = folder.good(&["show", "1"]).0;
     for part in [
         "# groups: f 25, m 38 rows learned from; f 11, m 16 held out\n",
-        "# final client_risk: Epsilon 0.",
-        "# final accuracy_by_group: f 0.",
+        "# final client_risk: Epsilon: 0.",
+        "# final accuracy_by_group: f: 0.",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let text = folder.good(&["show", "1", "2"]).0;
     let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count();
     assert_eq!(lines("problem.base.holdout"), 1, "{text}");
-    assert!(text.contains("Epsilon 0.") && text.contains("; Zeta 0."), "{text}");
+    assert!(text.contains("Epsilon: 0.") && text.contains("; Zeta: 0."), "{text}");
 }
 
 /// Rows of a group stand beside its values, and where there are few of them it is said.
