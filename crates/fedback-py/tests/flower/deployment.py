@@ -153,16 +153,25 @@ class Deployment:
             f'[superlink]\ndefault = "{name}"\n\n[superlink.{name}]\n'
             f'address = "127.0.0.1:{self.port}"\n{security}\n'
         )
+        self.public = self.port
+        self.simulation = simulation
+        self.superlink = self.start_superlink()
+
+    def start_superlink(self) -> Process:
+        """Starts the SuperLink, and waits until it answers."""
         command = ["flower-superlink", "--host", "127.0.0.1", "--port", str(self.port)]
-        if tls:
-            command += ["--ssl-ca-certfile", f"{tls}/ca.crt", "--ssl-certfile", f"{tls}/server.pem"]
-            command += ["--ssl-keyfile", f"{tls}/server.key", "--enable-supernode-auth"]
+        if self.tls:
+            command += ["--ssl-ca-certfile", f"{self.tls}/ca.crt"]
+            command += ["--ssl-certfile", f"{self.tls}/server.pem"]
+            command += ["--ssl-keyfile", f"{self.tls}/server.key", "--enable-supernode-auth"]
+            command += ["--database", f"{self.folder}/superlink.db"]
         else:
             command += ["--insecure"]
-        if simulation:
+        if self.simulation:
             command += ["--simulation"]
         self.superlink = self.start("superlink", command)
         until(self._answers, 60, "the SuperLink's port")
+        return self.superlink
 
     def _answers(self) -> bool:
         assert not self.superlink.ended, self.superlink.text()
@@ -187,7 +196,7 @@ class Deployment:
 
     def node(self, name: str, config: str, key: Path | None = None, env=None) -> Process:
         """Starts a SuperNode."""
-        command = ["flower-supernode", "--superlink", f"127.0.0.1:{self.port}"]
+        command = ["flower-supernode", "--superlink", f"127.0.0.1:{self.public}"]
         command += ["--host", "127.0.0.1", "--port", str(free_port()), "--node-config", config]
         if self.tls:
             command += ["--root-certificates", f"{self.tls}/ca.crt"]
