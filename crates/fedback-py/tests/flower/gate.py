@@ -12,7 +12,7 @@ from deployment import Deployment, free_port, until
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def nginx(folder: Path, public: int, private: int) -> list[str]:
+def nginx(folder: Path, public: int | str, private: int | str) -> list[str]:
     """Writes the repository's configuration into a folder, on other ports; the command."""
     text = (DEPLOY / "nginx.conf").read_text()
     assert text.count("9400") == text.count("9401") == 1

@@ -27,6 +27,7 @@ class Loopback:
         self.run_config = run_config
         self.nodes = {node: dict(config) for node, config in nodes.items()}
         self.activated = {node: "1" for node in nodes}
+        self.keys: dict[int, bytes] = {}
         self.dead: set[int] = set()
         self.answers: dict[int, object] = {}
         self.seen: list[Message] = []
@@ -36,7 +37,10 @@ class Loopback:
     def get_nodes(self):
         return [
             SimpleNamespace(
-                node_id=node, name=f"site-{node}", last_activated_at=self.activated[node]
+                node_id=node,
+                name=f"site-{node}",
+                last_activated_at=self.activated[node],
+                public_key=self.keys.get(node, b""),
             )
             for node in self.nodes
         ]

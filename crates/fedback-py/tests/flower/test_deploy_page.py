@@ -1,4 +1,4 @@
-"""docs/how-to/deploy.md, typed in: three authenticated sites over TLS."""
+"""docs/how-to/deploy.md, typed in: three sites known by their keys, behind the gate."""
 
 import contextlib
 import json
@@ -9,23 +9,23 @@ import subprocess
 from pathlib import Path
 
 from deployment import PROGRAMS, commands, descendants, free_port
+from gate import nginx
 
 ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs/how-to/deploy.md"
 
 
-def script(page: str, port: int) -> str:
-    """The page's commands, on other ports."""
-    text = commands(page)
-    for number in (9400, 9410):
-        text = text.replace(str(number), str(port + number - 9400))
-    return text
+def script(page: str, folder: Path) -> str:
+    """The page's commands, on other ports; the gate's configuration with them in a folder."""
+    ports = {number: str(free_port()) for number in ("9400", "9401", "9410", "9420")}
+    nginx(folder, ports["9400"], ports["9401"])
+    text = commands(page).replace("$FEDBACK/crates/fedback-py/deploy", str(folder))
+    return re.sub("|".join(ports), lambda found: ports[found[0]], text)
 
 
 def test_what_the_page_says_works(tmp_path):
-    port = free_port()
     env = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "FEDBACK": str(ROOT)}
-    text = script(PAGE.read_text(), port)
+    text = script(PAGE.read_text(), tmp_path)
     started = subprocess.Popen(
         ["bash", "-c", text],
         cwd=tmp_path,
@@ -35,11 +35,12 @@ def test_what_the_page_says_works(tmp_path):
         text=True,
     )
     try:
-        printed, _ = started.communicate(timeout=180)
+        printed, _ = started.communicate(timeout=240)
     finally:
         end(tmp_path / "federation", started.pid)
     assert started.returncode == 0, printed
-    assert "turned away" in printed
+    assert "turned away\n404\n" in printed, printed
+    assert "any registered node" not in printed
     assert re.search(r"node \d+ \(oak\) holds client 0, 1", printed), printed
     assert len(json.loads((tmp_path / "federation/result.json").read_text())["final_theta"]) == 3
 

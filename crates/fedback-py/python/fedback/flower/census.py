@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from logging import getLogger
 
 import numpy as np
 from flwr.app import Message, MessageType
 
 import fedback
 
+from .holders import Holders
 from .messages import BadMessage, Census, Count, Refusal, decode, encode
-from .roster import Refused, listed
+from .roster import Refused, listed, rightful
+
+logger = getLogger("flwr.fedback")
 
 PAUSE = 0.1
 """Seconds between two looks for replies."""
@@ -55,34 +59,38 @@ def needed(spec: fedback.Spec) -> bool:
     return base.get("kind") == "sites" and "rows" not in base
 
 
-def gather(grid, version: str, spec: fedback.Spec, wait: float) -> Gathered:
+def gather(
+    grid, version: str, spec: fedback.Spec, wait: float, holders: Holders | None = None
+) -> Gathered:
     """Asks every site for its sums, and folds them."""
     problem = spec.table["problem"]
     clients = problem.get("clients")
     if not isinstance(clients, int) or clients < 1:
         raise Refused("problem.clients: needed where rows lie at sites")
     features = len(problem["base"].get("features", []))
-    told = everyone(grid, Census(version=version), clients, features, wait)
+    told = everyone(grid, Census(version=version), clients, features, wait, holders)
     rows = np.array([told[client][0] for client in range(clients)], dtype=np.uint64)
     if not problem["base"].get("standardize"):
         return Gathered.of(rows, None)
     mean = fedback.census_mean(rows, np.array([told[client][1] for client in range(clients)]))
     question = Census(version=version, sums=mean[None, :])
-    told = everyone(grid, question, clients, features, wait)
+    told = everyone(grid, question, clients, features, wait, holders)
     squares = np.array([told[client][1] for client in range(clients)])
     base = fedback.census(spec, rows, mean, squares).table["problem"]["base"]
     return Gathered.of(rows, np.array([base["mean"], base["sd"]]))
 
 
-def everyone(grid, question: Census, clients: int, features: int, wait: float) -> dict:
+def everyone(
+    grid, question: Census, clients: int, features: int, wait: float, holders: Holders | None
+) -> dict:
     """Every client's count and sums, from whichever node holds it."""
     until = time.monotonic() + wait
     asked: dict[str, int] = {}
-    seen: set[int] = set()
+    keys: dict[int, bytes] = {}
     told: dict[int, tuple[int, np.ndarray]] = {}
     while len(told) < clients:
         for info in grid.get_nodes():
-            if info.node_id in seen:
+            if info.node_id in keys or (holders and not holders.site(bytes(info.public_key))):
                 continue
             message = Message(
                 encode(question),
@@ -92,10 +100,14 @@ def everyone(grid, question: Census, clients: int, features: int, wait: float) -
             )
             for identity in filter(None, grid.push_messages([message])):
                 asked[identity] = info.node_id
-                seen.add(info.node_id)
+                keys[info.node_id] = bytes(info.public_key)
         for reply in grid.pull_messages(list(asked)):
             node = asked.pop(reply.metadata.reply_to_message_id)
-            take(node, reply, clients, features, told)
+            count = counted(node, reply, features)
+            own, others = rightful(holders, keys[node], count.clients.tolist())
+            if others:
+                logger.warning("refused: node %d counts client %s", node, listed(others))
+            take(node, count, set(own), clients, told)
         if len(told) < clients and time.monotonic() > until:
             missing = [client for client in range(clients) if client not in told]
             raise Refused(f"client {listed(missing)}: no node counts its rows (waited {wait:g} s)")
@@ -103,8 +115,8 @@ def everyone(grid, question: Census, clients: int, features: int, wait: float) -
     return told
 
 
-def take(node: int, reply: Message, clients: int, features: int, told: dict) -> None:
-    """Takes one node's counts, or says why the census cannot go on."""
+def counted(node: int, reply: Message, features: int) -> Count:
+    """One node's counts, or why the census cannot go on."""
     if reply.has_error():
         raise Refused(f"node {node}: Flower: {reply.error.reason or reply.error.code}")
     try:
@@ -115,7 +127,14 @@ def take(node: int, reply: Message, clients: int, features: int, told: dict) -> 
         raise Refused(f"node {node}: {count.reason}")
     if count.sums.shape[1] != features:
         raise Refused(f"node {node}: sums of {count.sums.shape[1]} features, not {features}")
+    return count
+
+
+def take(node: int, count: Count, own: set[int], clients: int, told: dict) -> None:
+    """Takes the counts of the clients that are a node's own."""
     for client, rows, sums in zip(count.clients.tolist(), count.rows.tolist(), count.sums):
+        if client not in own:
+            continue
         if client >= clients or client in told:
             why = "held twice" if client in told else f"not one of 0 to {clients - 1}"
             raise Refused(f"client {client}: {why} (node {node})")

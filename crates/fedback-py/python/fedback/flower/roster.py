@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .holders import Holders
 from .messages import Answer
 
 
@@ -16,27 +17,33 @@ class Roster:
     *silent*; it keeps its claim, and is asked again, but another node's claim goes before it.
     Thus a site that was killed and started again under a new node id takes its clients back, and
     a second claimant of a client whose holder is well changes nothing.
+
+    Where the operator has a list of sites, `holders`, a claim counts only by it.
     """
 
-    def __init__(self, version: str, plan_hash: str):
+    def __init__(self, version: str, plan_hash: str, holders: Holders | None = None):
         self.version = version
         self.plan_hash = plan_hash
+        self.holders = holders
         self.federation: int | None = None
         self.dim: int | None = None
         self.refused: dict[int, str] = {}
         self._claims: dict[int, list[int]] = {}
         self._silent: set[int] = set()
 
-    def admit(self, node: int, answer: Answer) -> None:
-        """Takes a node's claims, or raises [`Refused`] with the reason."""
+    def admit(self, node: int, answer: Answer, key: bytes = b"") -> list[int]:
+        """Takes a node's claims, or raises [`Refused`] with the reason; the clients that are not
+        its to hold."""
         reason = self._objection(answer)
         if reason is not None:
             self.refused[node] = reason
             raise Refused(reason)
         self.refused.pop(node, None)
         self.federation, self.dim = answer.federation, answer.dim
-        for client in answer.clients.tolist():
+        clients, others = rightful(self.holders, key, answer.clients.tolist())
+        for client in clients:
             self._claims.setdefault(client, []).append(node)
+        return others
 
     def _objection(self, answer: Answer) -> str | None:
         if answer.version != self.version:
@@ -97,6 +104,15 @@ class Roster:
             for node in self._claims[client]:
                 held.setdefault(node, []).append(client)
         return held
+
+
+def rightful(holders: Holders | None, key: bytes, clients: list[int]):
+    """A node's clients in two: those that are its to hold, and the others."""
+    if holders is None:
+        return clients, []
+    site = holders.site(key)
+    own = site.clients if site else frozenset()
+    return [one for one in clients if one in own], [one for one in clients if one not in own]
 
 
 def listed(clients: list[int], most: int = 8) -> str:

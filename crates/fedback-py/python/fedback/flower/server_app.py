@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 import fedback
 
 from . import census
+from .holders import Holders
 from .settings import RunSettings, values
 from .transport import Transport
 
@@ -37,9 +38,12 @@ def federate(grid: Grid, settings: RunSettings):
     spec = fedback.Spec(settings.spec).set(values(settings.set))
     # First arrivals may have a deadline of their own.
     deadline = spec.table.get("algorithm", {}).get("deadline", settings.deadline)
-    transport = Transport(grid, fedback.__version__, settings.wait, deadline)
+    holders = None if settings.sites is None else Holders.read(settings.sites)
+    if holders is None:
+        logger.warning("fedback: no list of sites: any registered node may claim any client")
+    transport = Transport(grid, fedback.__version__, settings.wait, deadline, holders)
     if census.needed(spec):
-        transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait)
+        transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait, holders)
         spec = transport.gathered.complete(spec)
     run = fedback.federate(
         spec,

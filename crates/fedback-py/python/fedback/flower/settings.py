@@ -31,6 +31,7 @@ class RunSettings:
     | minimum | 1 | members of a cohort that must answer | >= 1 |
     | attempts | 1 | how often a round asks again those who did not answer | >= 0 |
     | json | none | where to write the result as JSON | an absolute path |
+    | sites | none | the list of sites: who may hold which client | an absolute path |
     """
 
     spec: str
@@ -42,6 +43,7 @@ class RunSettings:
     minimum: int
     attempts: int
     json: str | None
+    sites: str | None
 
     @staticmethod
     def read(config) -> RunSettings:
@@ -62,6 +64,7 @@ class RunSettings:
             minimum=whole(config, "minimum", 1, 1),
             attempts=whole(config, "attempts", 1, 0),
             json=absolute(config, "json"),
+            sites=absolute(config, "sites"),
         )
 
 

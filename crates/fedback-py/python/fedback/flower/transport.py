@@ -16,6 +16,7 @@ import numpy as np
 from flwr.app import Message, MessageType
 
 from .census import Gathered
+from .holders import Holders
 from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
 from .roster import Refused, Roster, listed
 
@@ -32,6 +33,20 @@ LOOK_AGAIN = 1.0
 
 EXTRA_LIFE = 5.0
 """Seconds that a message outlives the wait for its reply, for clocks that differ a little."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as Flower knows it: when it came, its name and its key."""
+
+    activated: str
+    name: str
+    key: bytes
+
+    @staticmethod
+    def of(info) -> Node:
+        """From what Flower says."""
+        return Node(info.last_activated_at, info.name, bytes(info.public_key))
 
 
 @dataclass
@@ -57,13 +72,21 @@ class Transport:
     run's time is fedback's own.
     """
 
-    def __init__(self, grid, version: str, wait: float = 120.0, deadline: float = 600.0):
+    def __init__(
+        self,
+        grid,
+        version: str,
+        wait: float = 120.0,
+        deadline: float = 600.0,
+        holders: Holders | None = None,
+    ):
         self._grid = grid
+        self._holders = holders
         self._version = version
         self._wait = wait
         self._deadline = deadline
         self._roster: Roster | None = None
-        self._nodes: dict[int, tuple[str, str]] = {}
+        self._nodes: dict[int, Node] = {}
         self._sent: dict[str, Sent] = {}
         self._events: deque = deque()
         self._order = None
@@ -87,7 +110,7 @@ class Transport:
         """
         started = time.monotonic()
         if self._roster is None:
-            self._roster = Roster(self._version, order.plan_hash)
+            self._roster = Roster(self._version, order.plan_hash, self._holders)
             self._gather()
         again = self._order is not None and self._order.round == order.round
         clients = set(order.clients.tolist())
@@ -220,9 +243,7 @@ class Transport:
     def _look(self) -> None:
         """Notices nodes that have come or gone; a node that was started again counts as both."""
         self._looked = time.monotonic()
-        nodes = {
-            info.node_id: (info.last_activated_at, info.name) for info in self._grid.get_nodes()
-        }
+        nodes = {info.node_id: Node.of(info) for info in self._grid.get_nodes()}
         for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
             logger.info("%s is gone", self._name(node))
             del self._nodes[node]
@@ -231,6 +252,9 @@ class Transport:
                 del self._sent[identity]
         for node in [node for node in nodes if node not in self._nodes]:
             self._nodes[node] = nodes[node]
+            if self._holders is not None and self._holders.site(nodes[node].key) is None:
+                logger.warning("%s is left out: its key is not in the list", self._name(node))
+                continue
             question = Question(
                 version=self._version, plan_hash=self._roster.plan_hash, **self._gathered()
             )
@@ -241,8 +265,8 @@ class Transport:
         return [sent.node for sent in self._sent.values() if sent.ask is None]
 
     def _name(self, node: int) -> str:
-        name = self._nodes.get(node, ("", ""))[1]
-        return f"node {node} ({name})" if name else f"node {node}"
+        known = self._nodes.get(node)
+        return f"node {node} ({known.name})" if known and known.name else f"node {node}"
 
     # Messages in.
 
@@ -294,9 +318,15 @@ class Transport:
             self._failed(sent, str(reason))
 
     def _admit(self, node: int, answer: Answer) -> None:
-        self._roster.admit(node, answer)
+        others = self._roster.admit(node, answer, self._nodes[node].key)
+        if others:
+            owners = ", ".join(sorted({self._holders.owner(client) for client in others}))
+            who = self._name(node)
+            logger.warning("refused: %s claims client %s, of %s", who, listed(others), owners)
         taken = [
-            client for client in answer.clients.tolist() if self._roster.holder(client) != node
+            client
+            for client in answer.clients.tolist()
+            if client not in others and self._roster.holder(client) != node
         ]
         if taken:
             logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
