@@ -16,7 +16,9 @@ from flwr.app import Message, MessageType
 
 import fedback
 
+from .harmless import harmless
 from .holders import Holders
+from .inflation import guard
 from .messages import BadMessage, Census, Count, Refusal, decode, encode
 from .roster import Refused, listed, rightful
 
@@ -88,6 +90,7 @@ def everyone(
     asked: dict[str, int] = {}
     keys: dict[int, bytes] = {}
     told: dict[int, tuple[int, np.ndarray]] = {}
+    guard.asked = 8 * clients * (features + 2)
     while len(told) < clients:
         for info in grid.get_nodes():
             if info.node_id in keys or (holders and not holders.site(bytes(info.public_key))):
@@ -103,7 +106,7 @@ def everyone(
                 keys[info.node_id] = bytes(info.public_key)
         for reply in grid.pull_messages(list(asked)):
             node = asked.pop(reply.metadata.reply_to_message_id)
-            count = counted(node, reply, features)
+            count = counted(node, reply, clients, features)
             own, others = rightful(holders, keys[node], count.clients.tolist())
             if others:
                 logger.warning("refused: node %d counts client %s", node, listed(others))
@@ -115,16 +118,18 @@ def everyone(
     return told
 
 
-def counted(node: int, reply: Message, features: int) -> Count:
+def counted(node: int, reply: Message, clients: int, features: int) -> Count:
     """One node's counts, or why the census cannot go on."""
     if reply.has_error():
-        raise Refused(f"node {node}: Flower: {reply.error.reason or reply.error.code}")
+        reason = harmless(f"Flower: {reply.error.reason or reply.error.code}")
+        raise Refused(f"node {node}: {reason}")
     try:
-        count = decode(reply.content, Count, Refusal)
+        most = {"clients": clients, "rows": clients, "sums": clients * features}
+        count = decode(reply.content, Count, Refusal, most=most)
     except BadMessage as reason:
-        raise Refused(f"node {node}: {reason}") from None
+        raise Refused(f"node {node}: {harmless(str(reason))}") from None
     if isinstance(count, Refusal):
-        raise Refused(f"node {node}: {count.reason}")
+        raise Refused(f"node {node}: {harmless(count.reason)}")
     if count.sums.shape[1] != features:
         raise Refused(f"node {node}: sums of {count.sums.shape[1]} features, not {features}")
     return count

@@ -196,15 +196,18 @@ def encode(message) -> RecordDict:
     return RecordDict({name: record for name, record in records.items() if len(record)})
 
 
-def decode(content: RecordDict, *kinds: type):
-    """The message in the records; one of `kinds`, or [`BadMessage`]."""
+def decode(content: RecordDict, *kinds: type, most: dict[str, int] | None = None):
+    """The message in the records; one of `kinds`, or [`BadMessage`]. `most` bounds how many numbers
+    an array may have, before they are read; one that it does not name may have none."""
+    if not isinstance(content, RecordDict):
+        raise BadMessage("not a message of records")
     types = {"text": ConfigRecord, "count": MetricRecord, "array": ArrayRecord}
     values = {}
     for record_name, record in content.items():
         if type(record) is not types.get(record_name):
             raise BadMessage(f"record {record_name!r} ({type(record).__name__}) is not one of ours")
         for key, value in record.items():
-            values[key] = decode_value(record_name, key, value)
+            values[key] = decode_value(record_name, key, value, most)
     kind = KINDS.get(values.pop("kind", None))
     if kind is None or (kinds and kind not in kinds):
         allowed = " or ".join(sorted(kind.__name__.lower() for kind in kinds or KINDS.values()))
@@ -224,7 +227,7 @@ def wire(name: str) -> str:
     return name.replace("_", "-")
 
 
-def decode_value(record: str, key: str, value):
+def decode_value(record: str, key: str, value, most: dict[str, int] | None = None):
     """A field's value, checked against the list."""
     name = key.replace("-", "_")
     if record == "text" and name in TEXTS and type(value) is str:
@@ -234,7 +237,7 @@ def decode_value(record: str, key: str, value):
             raise BadMessage(f"{key} is {value}, below zero")
         return value
     if record == "array" and name in ARRAYS and wire(name) == key:
-        return decode_array(name, value)
+        return decode_array(name, value, None if most is None else most.get(name, 0))
     raise BadMessage(f"field {key!r} ({type(value).__name__}) is not allowed in record {record!r}")
 
 
@@ -248,7 +251,7 @@ def encode_array(name: str, value) -> Array:
     return Array(dtype=dtype, shape=array.shape, stype=STYPE, data=array.tobytes())
 
 
-def decode_array(name: str, value: Array) -> np.ndarray:
+def decode_array(name: str, value: Array, most: int | None = None) -> np.ndarray:
     """The array in the bytes, in the machine's own byte order."""
     dtype, axes = ARRAYS[name]
     if value.stype != STYPE or value.dtype != dtype:
@@ -256,7 +259,10 @@ def decode_array(name: str, value: Array) -> np.ndarray:
     shape = tuple(value.shape)
     if len(shape) != axes or any(type(size) is not int or size < 0 for size in shape):
         raise BadMessage(f"{wire(name)} has shape {shape}, wanted {axes} axes")
-    if len(value.data) != np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)):
+    numbers = int(np.prod(shape, dtype=object))
+    if most is not None and numbers > most:
+        raise BadMessage(f"{wire(name)} has {numbers} numbers, {most} were asked for")
+    if len(value.data) != np.dtype(dtype).itemsize * numbers:
         raise BadMessage(f"{wire(name)}: {len(value.data)} bytes do not make shape {shape}")
     flat = np.frombuffer(value.data, dtype=dtype)
     return flat.astype(flat.dtype.newbyteorder("="), copy=True).reshape(shape)

@@ -21,12 +21,12 @@ class Roster:
     Where the operator has a list of sites, `holders`, a claim counts only by it.
     """
 
-    def __init__(self, version: str, plan_hash: str, holders: Holders | None = None):
-        self.version = version
+    def __init__(
+        self, plan_hash: str, holders: Holders | None = None, federation: int | None = None
+    ):
         self.plan_hash = plan_hash
         self.holders = holders
-        self.federation: int | None = None
-        self.dim: int | None = None
+        self.federation = federation
         self.refused: dict[int, str] = {}
         self._claims: dict[int, list[int]] = {}
         self._silent: set[int] = set()
@@ -36,28 +36,22 @@ class Roster:
         its to hold."""
         reason = self._objection(answer)
         if reason is not None:
-            self.refused[node] = reason
             raise Refused(reason)
         self.refused.pop(node, None)
-        self.federation, self.dim = answer.federation, answer.dim
+        self.federation = answer.federation
         clients, others = rightful(self.holders, key, answer.clients.tolist())
         for client in clients:
             self._claims.setdefault(client, []).append(node)
         return others
 
     def _objection(self, answer: Answer) -> str | None:
-        if answer.version != self.version:
-            return f"it runs fedback {answer.version}, the server {self.version}"
         if answer.plan_hash != self.plan_hash:
             return (
-                f"its plan is {answer.plan_hash[:12]}, the server's {self.plan_hash[:12]}: "
+                f"its plan is {answer.plan_hash[:12]}, the server's {self.plan_hash[:12]}; "
                 "the spec, an override or the data file differs"
             )
-        if self.federation not in (None, answer.federation) or self.dim not in (None, answer.dim):
-            return (
-                f"it has {answer.federation} clients in {answer.dim} coordinates, the others "
-                f"{self.federation} in {self.dim}"
-            )
+        if self.federation not in (None, answer.federation):
+            return f"it knows {answer.federation} clients, the run {self.federation}"
         return None
 
     def drop(self, node: int) -> None:

@@ -41,7 +41,9 @@ def federate(grid: Grid, settings: RunSettings):
     holders = None if settings.sites is None else Holders.read(settings.sites)
     if holders is None:
         logger.warning("fedback: no list of sites: any registered node may claim any client")
-    transport = Transport(grid, fedback.__version__, settings.wait, deadline, holders)
+    clients = spec.table.get("problem", {}).get("clients")
+    federation = clients if isinstance(clients, int) else fedback.Site(spec).federation
+    transport = Transport(grid, fedback.__version__, settings.wait, deadline, holders, federation)
     if census.needed(spec):
         transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait, holders)
         spec = transport.gathered.complete(spec)

@@ -7,6 +7,7 @@ asked of it. Flower's own strategies are not used: they sample without a seed an
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ import numpy as np
 from flwr.app import Message, MessageType
 
 from .census import Gathered
+from .harmless import harmless
 from .holders import Holders
+from .inflation import guard
 from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
 from .roster import Refused, Roster, listed
 
@@ -46,7 +49,7 @@ class Node:
     @staticmethod
     def of(info) -> Node:
         """From what Flower says."""
-        return Node(info.last_activated_at, info.name, bytes(info.public_key))
+        return Node(info.last_activated_at, harmless(info.name), bytes(info.public_key))
 
 
 @dataclass
@@ -79,14 +82,17 @@ class Transport:
         wait: float = 120.0,
         deadline: float = 600.0,
         holders: Holders | None = None,
+        federation: int | None = None,
     ):
         self._grid = grid
         self._holders = holders
+        self._federation = federation
         self._version = version
         self._wait = wait
         self._deadline = deadline
         self._roster: Roster | None = None
         self._nodes: dict[int, Node] = {}
+        self._versions: set[str] = set()
         self._sent: dict[str, Sent] = {}
         self._events: deque = deque()
         self._order = None
@@ -110,10 +116,11 @@ class Transport:
         """
         started = time.monotonic()
         if self._roster is None:
-            self._roster = Roster(self._version, order.plan_hash, self._holders)
+            self._roster = Roster(order.plan_hash, self._holders, self._federation)
             self._gather()
         again = self._order is not None and self._order.round == order.round
         clients = set(order.clients.tolist())
+        guard.asked = 8 * (order.thetas.shape[1] + order.kept.shape[1] + 1) * len(order.clients)
         self._order = order
         self._ask += 1
         self._events.clear()
@@ -194,7 +201,9 @@ class Transport:
             encode(content),
             dst_node_id=sent.node,
             message_type=kind,
-            ttl=patience + EXTRA_LIFE,
+            # Flower knows messages by a hash of what they say, and takes a reply from whoever knows
+            # the hash: a random fraction of a second keeps other sites from guessing it.
+            ttl=patience + EXTRA_LIFE + secrets.randbelow(1 << 40) / (1 << 40),
             group_id="" if sent.round is None else str(sent.round),
         )
         taken = [identity for identity in self._grid.push_messages([message]) if identity]
@@ -306,9 +315,8 @@ class Transport:
         if reply.has_error():
             return self._failed(sent, f"Flower: {reply.error.reason or reply.error.code}")
         self._roster.heard(sent.node)
-        wanted = Answer if sent.ask is None else Update
         try:
-            message = decode(reply.content, wanted, Refusal)
+            message = self._read(sent, reply)
             if isinstance(message, Refusal):
                 return self._failed(sent, message.reason)
             if isinstance(message, Answer):
@@ -317,7 +325,23 @@ class Transport:
         except (BadMessage, Refused) as reason:
             self._failed(sent, str(reason))
 
+    def _read(self, sent: Sent, reply: Message):
+        """The message, if it is one that was asked for, and no larger."""
+        if sent.ask is None:
+            federation = self._federation
+            most = None if federation is None else {"clients": federation}
+            return decode(reply.content, Answer, Refusal, most=most)
+        pairs, theta, kept = len(sent.pairs), self._order.thetas, self._order.kept
+        most = {"repetitions": pairs, "clients": pairs}
+        most |= {"delta": pairs * theta.shape[1], "kept": pairs * kept.shape[1]}
+        return decode(reply.content, Update, Refusal, most=most)
+
     def _admit(self, node: int, answer: Answer) -> None:
+        if answer.version != self._version and answer.version not in self._versions:
+            self._versions.add(answer.version)
+            version = harmless(answer.version)
+            who = self._name(node)
+            logger.info("%s runs fedback %s, the server %s", who, version, self._version)
         others = self._roster.admit(node, answer, self._nodes[node].key)
         if others:
             owners = ", ".join(sorted({self._holders.owner(client) for client in others}))
@@ -332,8 +356,8 @@ class Transport:
             logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
 
     def _take_update(self, sent: Sent, update: Update) -> None:
-        if update.version != self._version or update.plan_hash != self._roster.plan_hash:
-            raise BadMessage("update: of another version or plan")
+        if update.plan_hash != self._roster.plan_hash:
+            raise BadMessage("update: of another plan")
         pairs = list(zip(update.repetitions.tolist(), update.clients.tolist()))
         if update.round != sent.round or not set(pairs) <= set(sent.pairs):
             raise BadMessage("update: not what was asked for")
@@ -353,6 +377,7 @@ class Transport:
         self._parked -= {place for place, pair in enumerate(places) if pair in pairs}
 
     def _failed(self, sent: Sent, reason: str) -> None:
+        reason = harmless(reason)
         logger.warning("%s: %s", self._name(sent.node), reason)
         if sent.ask is None:
             self._roster.refused.setdefault(sent.node, reason)
