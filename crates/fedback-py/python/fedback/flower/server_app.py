@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from logging import getLogger
-from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -13,6 +12,7 @@ from flwr.serverapp import Grid, ServerApp
 import fedback
 
 from . import census
+from .folder import check_result, confined, write_result
 from .holders import Holders
 from .settings import RunSettings, values
 from .transport import Transport
@@ -24,8 +24,9 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Runs, or resumes, the spec of the run config."""
+    os.umask(0o077)  # what a run writes is for its owner only
     try:
-        federate(grid, RunSettings.read(context.run_config))
+        federate(grid, confined(RunSettings.read(context.run_config)))
     except Exception as error:
         # One line that says it, before Flower's traceback.
         logger.error("fedback: %s", error)
@@ -35,6 +36,8 @@ def main(grid: Grid, context: Context) -> None:
 def federate(grid: Grid, settings: RunSettings):
     """The run, recorded in the store; its result."""
     started = time.monotonic()
+    if settings.json is not None:
+        check_result(settings.json)
     spec = fedback.Spec(settings.spec).set(values(settings.set))
     # First arrivals may have a deadline of their own.
     deadline = spec.table.get("algorithm", {}).get("deadline", settings.deadline)
@@ -56,7 +59,7 @@ def federate(grid: Grid, settings: RunSettings):
         attempts=settings.attempts,
     )
     if settings.json is not None:
-        Path(settings.json).write_text(json.dumps(run.to_dict()))
+        write_result(settings.json, run.to_dict())
     seconds = time.monotonic() - started
     where = "recorded nowhere" if settings.store is None else f"run {run.id} in {settings.store}"
     logger.info("fedback: done, %s", where)
