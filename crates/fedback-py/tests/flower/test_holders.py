@@ -58,7 +58,7 @@ def test_a_claim_that_is_not_its_own_is_refused_and_the_run_goes_on(spec, holder
     run = connect(loop, holders)
     run.ask(order(spec))
     assert len(pairs(events(run))) == 5
-    assert "refused: node 13 (site-13) claims client 0, of bank-11" in caplog.text
+    assert "node 13 (site-13) claims client 0, of bank-11: refused" in caplog.text
     asked = [m for m in loop.seen if m.metadata.message_type == "train"]
     assert {m.metadata.dst_node_id for m in asked if m.metadata.dst_node_id in THREE} == set(THREE)
 
@@ -98,7 +98,7 @@ def test_a_census_counts_only_what_is_a_sites_own(place, tmp_path, caplog):
     run = federate(grid, settings(spec, sites=listed))
     alone = federate(sites(spec), settings(spec))
     assert run.final_theta.tolist() == alone.final_theta.tolist()
-    assert "refused: node 2 counts client 0" in caplog.text
+    assert "node 2 counts client 0, of others: refused" in caplog.text
     assert not any(m.metadata.dst_node_id == 3 for m in grid.seen)
 
 

@@ -53,6 +53,7 @@ def test_overrides_are_split_at_semicolons_outside_quotes():
         ({"deadline": 0}, "above 0"),
         ({"deadline": "soon"}, "above 0"),
         ({"wait": float("nan")}, "above 0"),
+        ({"log": "xml"}, "log is 'xml'; give text or json"),
     ],
 )
 def test_bad_settings_say_what_is_allowed(change, words):

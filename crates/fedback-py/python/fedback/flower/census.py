@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from logging import getLogger
 
 import numpy as np
 from flwr.app import Message, MessageType
@@ -19,10 +18,9 @@ import fedback
 from .harmless import harmless
 from .holders import Holders
 from .inflation import guard
+from .journal import warn
 from .messages import BadMessage, Census, Count, Refusal, decode, encode
 from .roster import Refused, listed, rightful
-
-logger = getLogger("flwr.fedback")
 
 PAUSE = 0.1
 """Seconds between two looks for replies."""
@@ -109,7 +107,8 @@ def everyone(
             count = counted(node, reply, clients, features)
             own, others = rightful(holders, keys[node], count.clients.tolist())
             if others:
-                logger.warning("refused: node %d counts client %s", node, listed(others))
+                text = f"node {node} counts client {listed(others)}, of others: refused"
+                warn("claim", text, node=str(node), clients=others)
             take(node, count, set(own), clients, told)
         if len(told) < clients and time.monotonic() > until:
             missing = [client for client in range(clients) if client not in told]

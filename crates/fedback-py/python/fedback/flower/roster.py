@@ -14,9 +14,10 @@ class Roster:
     """The clients that nodes have claimed, in the order in which they claimed them.
 
     A client belongs to the first claimant that answers. A node that missed a deadline is
-    *silent*; it keeps its claim, and is asked again, but another node's claim goes before it.
-    Thus a site that was killed and started again under a new node id takes its clients back, and
-    a second claimant of a client whose holder is well changes nothing.
+    *silent*: it keeps its claim, but no round waits for it until it is heard of, and another node's
+    claim goes before it. Thus a site that was killed and started again under a new node id takes
+    its clients back, and a second claimant of a client whose holder is well changes nothing. A node
+    that answers, and misses one deadline after the other, is left alone for 2, 4, 8, … rounds.
 
     Where the operator has a list of sites, `holders`, a claim counts only by it.
     """
@@ -29,7 +30,10 @@ class Roster:
         self.federation = federation
         self.refused: dict[int, str] = {}
         self._claims: dict[int, list[int]] = {}
+        self.round = 0
         self._silent: set[int] = set()
+        self._misses: dict[int, int] = {}
+        self._rests: dict[int, int] = {}
 
     def admit(self, node: int, answer: Answer, key: bytes = b"") -> list[int]:
         """Takes a node's claims, or raises [`Refused`] with the reason; the clients that are not
@@ -40,8 +44,12 @@ class Roster:
         self.refused.pop(node, None)
         self.federation = answer.federation
         clients, others = rightful(self.holders, key, answer.clients.tolist())
-        for client in clients:
-            self._claims.setdefault(client, []).append(node)
+        for client in set(self._claims) | set(clients):
+            claimants = self._claims.setdefault(client, [])
+            if client in clients and node not in claimants:
+                claimants.append(node)
+            elif client not in clients and node in claimants:
+                claimants.remove(node)
         return others
 
     def _objection(self, answer: Answer) -> str | None:
@@ -58,28 +66,47 @@ class Roster:
         """Forgets a node."""
         self.refused.pop(node, None)
         self._silent.discard(node)
+        self._misses.pop(node, None)
+        self._rests.pop(node, None)
         for claimants in self._claims.values():
             if node in claimants:
                 claimants.remove(node)
 
     def missed(self, node: int) -> None:
         """The node did not answer in time."""
+        if node in self._silent:
+            return
         self._silent.add(node)
+        misses = self._misses[node] = self._misses.get(node, 0) + 1
+        if misses > 1:
+            self._rests[node] = self.round + 2 ** (misses - 1)
 
-    def heard(self, node: int) -> None:
-        """The node answered."""
+    def heard(self, node: int) -> bool:
+        """The node said something; whether it was silent before."""
+        was = node in self._silent
         self._silent.discard(node)
+        return was
+
+    def worked(self, node: int) -> None:
+        """The node did in time what it was asked."""
+        self._misses.pop(node, None)
+        self._rests.pop(node, None)
+
+    def well(self, node: int) -> bool:
+        """Whether a node can be expected to answer in this round."""
+        return node not in self._silent and self.round >= self._rests.get(node, 0)
+
+    def silent(self) -> list[int]:
+        """The nodes that have missed a deadline, and said nothing since."""
+        return sorted(self._silent)
 
     def holder(self, client: int) -> int | None:
-        """The node to ask for a client's work."""
-        claimants = self._claims.get(client, [])
-        return next((node for node in claimants if node not in self._silent), None) or next(
-            iter(claimants), None
-        )
+        """The node to ask for a client's work, if one can be expected to answer."""
+        return next((node for node in self._claims.get(client, []) if self.well(node)), None)
 
-    def sure(self, client: int) -> bool:
-        """Whether a client has a holder that is not silent."""
-        return any(node not in self._silent for node in self._claims.get(client, []))
+    def claimant(self, client: int) -> int | None:
+        """The node that a client belongs to, whether it can be expected to answer or not."""
+        return self.holder(client) or next(iter(self._claims.get(client, [])), None)
 
     def missing(self) -> list[int] | None:
         """The clients nobody holds; `None` while nobody has said how many there are."""

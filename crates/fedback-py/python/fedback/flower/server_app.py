@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from logging import getLogger
+from logging import ERROR
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -14,10 +14,10 @@ import fedback
 from . import census
 from .folder import check_result, confined, write_result
 from .holders import Holders
+from .journal import as_json, say, warn
 from .settings import RunSettings, values
 from .transport import Transport
 
-logger = getLogger("flwr.fedback")
 app = ServerApp()
 
 
@@ -26,10 +26,13 @@ def main(grid: Grid, context: Context) -> None:
     """Runs, or resumes, the spec of the run config."""
     os.umask(0o077)  # what a run writes is for its owner only
     try:
-        federate(grid, confined(RunSettings.read(context.run_config)))
+        settings = confined(RunSettings.read(context.run_config))
+        if settings.log == "json":
+            as_json()
+        federate(grid, settings)
     except Exception as error:
         # One line that says it, before Flower's traceback.
-        logger.error("fedback: %s", error)
+        say("failed", f"fedback: {error}", level=ERROR, reason=str(error))
         raise
 
 
@@ -39,14 +42,21 @@ def federate(grid: Grid, settings: RunSettings):
     if settings.json is not None:
         check_result(settings.json)
     spec = fedback.Spec(settings.spec).set(values(settings.set))
-    # First arrivals may have a deadline of their own.
-    deadline = spec.table.get("algorithm", {}).get("deadline", settings.deadline)
     holders = None if settings.sites is None else Holders.read(settings.sites)
     if holders is None:
-        logger.warning("fedback: no list of sites: any registered node may claim any client")
+        warn("unlisted", "fedback: no list of sites: any registered node may claim any client")
     clients = spec.table.get("problem", {}).get("clients")
-    federation = clients if isinstance(clients, int) else fedback.Site(spec).federation
-    transport = Transport(grid, fedback.__version__, settings.wait, deadline, holders, federation)
+    transport = Transport(
+        grid,
+        fedback.__version__,
+        settings.wait,
+        # First arrivals may have a deadline of their own.
+        spec.table.get("algorithm", {}).get("deadline", settings.deadline),
+        holders,
+        federation=clients if isinstance(clients, int) else fedback.Site(spec).federation,
+        rounds=spec.table.get("rounds"),
+        began=lambda: began(settings),
+    )
     if census.needed(spec):
         transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait, holders)
         spec = transport.gathered.complete(spec)
@@ -58,15 +68,28 @@ def federate(grid: Grid, settings: RunSettings):
         minimum=settings.minimum,
         attempts=settings.attempts,
     )
+    transport.journal.closed(run.final_theta)
     if settings.json is not None:
         write_result(settings.json, run.to_dict())
     seconds = time.monotonic() - started
-    where = "recorded nowhere" if settings.store is None else f"run {run.id} in {settings.store}"
-    logger.info("fedback: done, %s", where)
-    logger.info(
-        "fedback: %.2f s, of which %.2f s in Flower and at the sites, %.3f s here",
-        seconds,
-        transport.seconds_waiting,
-        seconds - transport.seconds_waiting,
-    )
+    waiting = transport.seconds_waiting
+    fields = {"run": run.id, "store": settings.store, "seconds": seconds, "waiting": waiting}
+    say("done", f"fedback: done, {where(settings, run.id)}", **fields)
+    own = f"{waiting:.2f} s in Flower and at the sites, {seconds - waiting:.3f} s here"
+    say("time", f"fedback: {seconds:.2f} s, of which {own}", **fields)
     return run
+
+
+def began(settings: RunSettings) -> None:
+    """Says which run it is, while there is time to write the number down."""
+    number = settings.resume
+    if number is None and settings.store is not None:
+        number = fedback.runs(settings.store)[0]["id"]
+    verb = "begins" if settings.resume is None else "goes on"
+    text = f"fedback: {verb}, {where(settings, number)}"
+    say("begins", text, run=number, store=settings.store, spec=settings.spec)
+
+
+def where(settings: RunSettings, number: int | None) -> str:
+    """Where a run is recorded."""
+    return "recorded nowhere" if settings.store is None else f"run {number} in {settings.store}"

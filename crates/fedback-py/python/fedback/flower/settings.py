@@ -32,6 +32,7 @@ class RunSettings:
     | attempts | 1 | how often a round asks again those who did not answer | >= 0 |
     | json | none | where to write the result as JSON | an absolute path |
     | sites | none | the list of sites: who may hold which client | an absolute path |
+    | log | text | what log lines are | `text` or `json` |
     """
 
     spec: str
@@ -44,6 +45,7 @@ class RunSettings:
     attempts: int
     json: str | None
     sites: str | None
+    log: str
 
     @staticmethod
     def read(config) -> RunSettings:
@@ -65,6 +67,7 @@ class RunSettings:
             attempts=whole(config, "attempts", 1, 0),
             json=absolute(config, "json"),
             sites=absolute(config, "sites"),
+            log=choice(config, "log", "text", "json"),
         )
 
 
@@ -164,6 +167,14 @@ def absolute(config, key: str, where: str = "run") -> str | None:
     if not os.path.isabs(str(value)):
         raise BadSetting(f"{where} config: {key} is {value!r}; give an absolute path")
     return str(value)
+
+
+def choice(config, key: str, *allowed: str) -> str:
+    """A word out of some, the first where nothing is said."""
+    value = config.get(key) or allowed[0]
+    if value not in allowed:
+        raise BadSetting(f"run config: {key} is {value!r}; give {' or '.join(allowed)}")
+    return value
 
 
 def whole(config, key: str, default: int, least: int) -> int:

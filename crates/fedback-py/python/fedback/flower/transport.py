@@ -7,11 +7,9 @@ asked of it. Flower's own strategies are not used: they sample without a seed an
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import deque
-from dataclasses import dataclass
-from logging import getLogger
+from collections.abc import Callable
 
 import numpy as np
 from flwr.app import Message, MessageType
@@ -20,10 +18,11 @@ from .census import Gathered
 from .harmless import harmless
 from .holders import Holders
 from .inflation import guard
-from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode
+from .journal import Journal, say, warn
+from .mailbox import Mailbox, Sent
+from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode
+from .node import Node
 from .roster import Refused, Roster, listed
-
-logger = getLogger("flwr.fedback")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
 """Seconds between two looks for replies; the pause grows while none come."""
@@ -34,38 +33,8 @@ GRACE = 3.0
 LOOK_AGAIN = 1.0
 """Seconds between two looks for nodes, while one is waited for."""
 
-EXTRA_LIFE = 5.0
-"""Seconds that a message outlives the wait for its reply, for clocks that differ a little."""
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node as Flower knows it: when it came, its name and its key."""
-
-    activated: str
-    name: str
-    key: bytes
-
-    @staticmethod
-    def of(info) -> Node:
-        """From what Flower says."""
-        return Node(info.last_activated_at, harmless(info.name), bytes(info.public_key))
-
-
-@dataclass
-class Sent:
-    """A message on its way: to whom, for which call of `ask` (`None`: a question), for which
-    pairs."""
-
-    node: int
-    ask: int | None = None
-    round: int | None = None
-    pairs: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def clients(self) -> list[int]:
-        """The clients asked for."""
-        return sorted({client for _, client in self.pairs})
+FULL = "first updates already"
+"""How the server's reason ends where the first arrivals have made a round without this one."""
 
 
 class Transport:
@@ -83,6 +52,8 @@ class Transport:
         deadline: float = 600.0,
         holders: Holders | None = None,
         federation: int | None = None,
+        rounds: int | None = None,
+        began: Callable[[], None] = lambda: None,
     ):
         self._grid = grid
         self._holders = holders
@@ -93,16 +64,20 @@ class Transport:
         self._roster: Roster | None = None
         self._nodes: dict[int, Node] = {}
         self._versions: set[str] = set()
-        self._sent: dict[str, Sent] = {}
+        self._began = began
+        self._gathering = True
+        self._mail = Mailbox(grid)
         self._events: deque = deque()
         self._order = None
-        self._ask = 0
+        self._ask = self._handed = 0
         self._parked: set[int] = set()
         self._lost: set[int] = set()
         self._patient: set[int] = set()
         self._due = self._looked = 0.0
         self._pause = SHORTEST_PAUSE
         self.seconds_waiting = 0.0
+        #: Says a line for every round.
+        self.journal = Journal(rounds)
         #: What a census came to, which travels with every question and order.
         self.gathered: Gathered | None = None
 
@@ -116,8 +91,11 @@ class Transport:
         """
         started = time.monotonic()
         if self._roster is None:
+            self._began()
             self._roster = Roster(order.plan_hash, self._holders, self._federation)
             self._gather()
+        self.journal.asked(order)
+        self._roster.round = order.round
         again = self._order is not None and self._order.round == order.round
         clients = set(order.clients.tolist())
         guard.asked = 8 * (order.thetas.shape[1] + order.kept.shape[1] + 1) * len(order.clients)
@@ -127,7 +105,7 @@ class Transport:
         self._due = time.monotonic() + self._deadline
         self._look()
         self._collect()
-        unsure = {client for client in clients if not self._roster.sure(client)}
+        unsure = {client for client in clients if self._roster.holder(client) is None}
         self._patient = unsure - self._lost if again else set()
         self._lost = self._lost if again else unsure
         self._parked = set(range(len(order.clients)))
@@ -139,12 +117,17 @@ class Transport:
         moment without any. Where nothing is on its way any more, the deadline comes at once."""
         started = time.monotonic()
         event = self._next()
+        if event is not None and event[0] == "update":
+            self._handed = event[1]
         self.seconds_waiting += time.monotonic() - started
         return event
 
     def refused(self, repetition: int, client: int, reason: str) -> None:
-        """The server has refused an update."""
-        logger.warning("refused: client %d, repetition %d: %s", client, repetition, reason)
+        """The server has refused an update. One that is merely late is nothing to worry about."""
+        late = self._handed != self._order.round or reason.endswith(FULL)
+        tell = say if late else warn
+        text = f"refused: client {client}, repetition {repetition}: {reason}"
+        tell("refused", text, client=client, repetition=repetition, reason=reason)
 
     # Messages out.
 
@@ -158,9 +141,9 @@ class Transport:
         absent = set()
         for place in sorted(self._parked):
             client = int(self._order.clients[place])
-            if not self._roster.sure(client) and (asked or client in self._patient):
-                continue
             node = self._roster.holder(client)
+            if node is None and (asked or client in self._patient):
+                continue
             if node is None:
                 absent.add(client)
             else:
@@ -168,7 +151,15 @@ class Transport:
             self._parked.discard(place)
         for node, places in work.items():
             self._send_order(node, np.array(places))
-        self._events.extend(("absent", client, "no node holds it") for client in sorted(absent))
+        self._events.extend(("absent", client, self._why(client)) for client in sorted(absent))
+
+    def _why(self, client: int) -> str:
+        """Why a client has nobody who could be asked."""
+        node = self._roster.claimant(client)
+        if node is None:
+            return "no node holds it"
+        self.journal.late(self._name(node))
+        return f"{self._name(node)} missed a deadline, and is not waited for"
 
     def _send_order(self, node: int, places: np.ndarray) -> None:
         order = self._order
@@ -190,26 +181,11 @@ class Transport:
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
         # What comes too late for this ask may be in time for the next.
-        if not self._send(content, MessageType.TRAIN, sent, 2 * self._deadline):
+        if not self._mail.send(content, MessageType.TRAIN, sent, 2 * self._deadline):
             self._absent(sent, "Flower did not take the message")
 
     def _gathered(self) -> dict:
         return {} if self.gathered is None else self.gathered.fields()
-
-    def _send(self, content, kind: str, sent: Sent, patience: float) -> bool:
-        message = Message(
-            encode(content),
-            dst_node_id=sent.node,
-            message_type=kind,
-            # Flower knows messages by a hash of what they say, and takes a reply from whoever knows
-            # the hash: a random fraction of a second keeps other sites from guessing it.
-            ttl=patience + EXTRA_LIFE + secrets.randbelow(1 << 40) / (1 << 40),
-            group_id="" if sent.round is None else str(sent.round),
-        )
-        taken = [identity for identity in self._grid.push_messages([message]) if identity]
-        for identity in taken:
-            self._sent[identity] = sent
-        return bool(taken)
 
     # Nodes that come and go.
 
@@ -237,8 +213,9 @@ class Transport:
             if late or (self._roster.refused and not asked):
                 raise Refused(self._shortage(missing, late))
             self._rest()
+        self._gathering = False
         for node, clients in sorted(self._roster.held().items()):
-            logger.info("%s holds client %s", self._name(node), listed(clients))
+            self._tell("holds", node, f"holds client {listed(clients)}", clients=clients)
 
     def _shortage(self, missing: list[int] | None, late: bool) -> str:
         who = "every client" if missing is None else f"client {listed(missing)}"
@@ -254,35 +231,43 @@ class Transport:
         self._looked = time.monotonic()
         nodes = {info.node_id: Node.of(info) for info in self._grid.get_nodes()}
         for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
-            logger.info("%s is gone", self._name(node))
+            self._tell("gone", node, "is gone")
             del self._nodes[node]
             self._roster.drop(node)
-            for identity in [i for i, sent in self._sent.items() if sent == Sent(node)]:
-                del self._sent[identity]
+            self._mail.forget(node)
         for node in [node for node in nodes if node not in self._nodes]:
             self._nodes[node] = nodes[node]
-            if self._holders is not None and self._holders.site(nodes[node].key) is None:
-                logger.warning("%s is left out: its key is not in the list", self._name(node))
-                continue
-            question = Question(
-                version=self._version, plan_hash=self._roster.plan_hash, **self._gathered()
-            )
-            self._send(question, MessageType.QUERY, Sent(node), self._wait)
+            if self._holders is None or self._holders.site(nodes[node].key):
+                self._question(node, self._wait)
+            else:
+                self._tell("left-out", node, "is left out: its key is not in the list", warn)
+        for node in set(self._roster.silent()) - set(self._mail.questioned()):
+            # It waits at Flower until the node comes to look; no round waits for the answer.
+            self._question(node, 2 * self._deadline)
+
+    def _question(self, node: int, patience: float) -> None:
+        hash, gathered = self._roster.plan_hash, self._gathered()
+        question = Question(version=self._version, plan_hash=hash, **gathered)
+        self._mail.send(question, MessageType.QUERY, Sent(node), patience)
 
     def _questions(self) -> list[int]:
-        """The nodes that have a question to answer."""
-        return [sent.node for sent in self._sent.values() if sent.ask is None]
+        """The nodes that have a question to answer, and can be expected to."""
+        return [node for node in self._mail.questioned() if self._roster.well(node)]
 
     def _name(self, node: int) -> str:
+        return str(self._nodes.get(node, f"node {node}"))
+
+    def _tell(self, event: str, node: int, text: str, tell=say, **fields) -> None:
         known = self._nodes.get(node)
-        return f"node {node} ({known.name})" if known and known.name else f"node {node}"
+        fields |= known.fields if known else {"node": str(node), "site": ""}
+        tell(event, f"{self._name(node)} {text}", **fields)
 
     # Messages in.
 
     def _next(self):
         if self._events:
             return self._events.popleft()
-        waiting = [sent for sent in self._sent.values() if sent.ask == self._ask]
+        waiting = self._mail.orders(self._ask)
         if not waiting and not self._parked:
             return ("deadline",)
         self._collect()
@@ -290,12 +275,18 @@ class Transport:
         if self._events:
             return self._events.popleft()
         if time.monotonic() >= self._due:
-            for sent in waiting:
-                logger.warning("round %d: %s is late", sent.round, self._name(sent.node))
-                self._roster.missed(sent.node)
+            for node in {sent.node for sent in waiting} | set(self._questions()):
+                self._miss(node)
             return ("deadline",)
         self._rest()
         return None
+
+    def _miss(self, node: int) -> None:
+        """A deadline has passed without a word of a node."""
+        number = self._order.round + 1
+        self.journal.late(self._name(node))
+        self._tell("late", node, f"is late in round {number}", warn, round=number)
+        self._roster.missed(node)
 
     def _rest(self) -> None:
         time.sleep(self._pause)
@@ -303,18 +294,15 @@ class Transport:
 
     def _collect(self) -> None:
         """Takes the replies that have come."""
-        if not self._sent:
-            return
-        for reply in self._grid.pull_messages(list(self._sent)):
-            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
-            if sent is not None:
-                self._pause = SHORTEST_PAUSE
-                self._take(sent, reply)
+        for sent, reply in self._mail.replies():
+            self._pause = SHORTEST_PAUSE
+            self._take(sent, reply)
 
     def _take(self, sent: Sent, reply: Message) -> None:
         if reply.has_error():
             return self._failed(sent, f"Flower: {reply.error.reason or reply.error.code}")
-        self._roster.heard(sent.node)
+        if self._roster.heard(sent.node):
+            self._tell("back", sent.node, "is back")
         try:
             message = self._read(sent, reply)
             if isinstance(message, Refusal):
@@ -340,20 +328,20 @@ class Transport:
         if answer.version != self._version and answer.version not in self._versions:
             self._versions.add(answer.version)
             version = harmless(answer.version)
-            who = self._name(node)
-            logger.info("%s runs fedback %s, the server %s", who, version, self._version)
+            text = f"runs fedback {version}, the server {self._version}"
+            self._tell("version", node, text, version=version)
         others = self._roster.admit(node, answer, self._nodes[node].key)
         if others:
             owners = ", ".join(sorted({self._holders.owner(client) for client in others}))
-            who = self._name(node)
-            logger.warning("refused: %s claims client %s, of %s", who, listed(others), owners)
-        taken = [
-            client
-            for client in answer.clients.tolist()
-            if client not in others and self._roster.holder(client) != node
-        ]
+            text = f"claims client {listed(others)}, of {owners}: refused"
+            self._tell("claim", node, text, warn, clients=others)
+        own = [client for client in answer.clients.tolist() if client not in others]
+        taken = [client for client in own if self._roster.claimant(client) != node]
         if taken:
-            logger.warning("%s: others hold its client %s", self._name(node), listed(taken))
+            text = f"is not asked for client {listed(taken)}, which others hold"
+            self._tell("claim", node, text, warn, clients=taken)
+        elif not self._gathering:
+            self._tell("holds", node, f"holds client {listed(own)}", clients=own)
 
     def _take_update(self, sent: Sent, update: Update) -> None:
         if update.plan_hash != self._roster.plan_hash:
@@ -363,9 +351,12 @@ class Transport:
             raise BadMessage("update: not what was asked for")
         if update.round == self._order.round:
             self._unpark(set(pairs))
+        if sent.ask == self._ask:
+            self._roster.worked(sent.node)
         rows = (update.delta,) if update.kept is None else (update.delta, update.kept)
         for (repetition, client), *own in zip(pairs, *rows):
             self._events.append(("update", update.round, repetition, client, *own))
+            self.journal.answered(update.round, client, update.delta.shape[1])
         rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
         if rest:
             self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")
@@ -378,7 +369,7 @@ class Transport:
 
     def _failed(self, sent: Sent, reason: str) -> None:
         reason = harmless(reason)
-        logger.warning("%s: %s", self._name(sent.node), reason)
+        self._tell("failed", sent.node, f"failed: {reason}", warn, reason=reason)
         if sent.ask is None:
             self._roster.refused.setdefault(sent.node, reason)
         else:
@@ -387,5 +378,6 @@ class Transport:
     def _absent(self, sent: Sent, reason: str) -> None:
         """The clients of a message will not answer; news of an earlier ask are no news."""
         if sent.ask == self._ask:
+            self.journal.late(self._name(sent.node))
             reason = f"{self._name(sent.node)}: {reason}"
             self._events.extend(("absent", client, reason) for client in sent.clients)
