@@ -40,6 +40,9 @@ pub const APPROXIMATE: f64 = 0.8;
 /// The most steps that are looked at to say how many would be needed.
 const MOST_STEPS: u64 = 1_000_000_000_000;
 
+/// The share of all E at once in the whole search; the rest is each E on its own.
+const SEARCHING: f64 = 0.5;
+
 /// Why nothing was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Binding {
@@ -146,8 +149,7 @@ impl Advice {
         let asked = advice.question.algorithms.clone();
         let own = vec![Rival::of(plan)];
         let rivals = if asked.is_empty() { own } else { asked };
-        let searching = if advice.question.drawn { 0.5 } else { 1.0 };
-        let each = searching / rivals.len() as f64;
+        let each = SEARCHING / rivals.len() as f64;
         let mut unproved = false;
         for (place, rival) in rivals.into_iter().enumerate() {
             let protocol = rival.protocol(&plan.protocol);
@@ -177,19 +179,18 @@ impl Advice {
             progress(1.0);
             return Ok(advice);
         };
-        if advice.question.drawn && !advice.search_cut {
+        if !advice.search_cut {
             let protocol = advice.rival.protocol(&plan.protocol);
             let task = Task { protocol: &protocol, ..ready.task };
             let looked_at = &advice.alternatives;
-            let mut hear = |share: f64| progress(searching + (1.0 - searching) * share);
-            advice.alternatives =
-                apart::search(&task, &ready.question, looked_at, &best, &mut hear);
-            advice.alternatives.iter().for_each(|one| {
-                // What is drawn was searched more closely.
-                if one.total() < best.total() {
-                    best = *one;
-                }
-            });
+            let mut hear = |share: f64| progress(SEARCHING + (1.0 - SEARCHING) * share);
+            let found = apart::search(&task, &ready.question, looked_at, &best, &mut hear);
+            // This was searched more closely; the answer is the same whether it is drawn or not.
+            let cheaper = found.iter().filter(|one| one.total() < best.total());
+            best = cheaper.min_by(|a, b| a.total().total_cmp(&b.total())).copied().unwrap_or(best);
+            if advice.question.drawn {
+                advice.alternatives = found;
+            }
             advice.best = Ok(best);
             let own = advice.rivals.iter_mut().filter(|(rival, _)| *rival == advice.rival);
             own.for_each(|(_, found)| *found = Some(best));

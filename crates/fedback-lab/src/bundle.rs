@@ -28,7 +28,7 @@ pub fn read(path: &Path, into: &Path) -> Result<Vec<RunId>, Error> {
     let bundle = Store::open_existing(path)?.ok_or_else(missing)?;
     // All are read, and found sound, before the store is made.
     let runs: Vec<StoredRun> =
-        bundle.runs()?.iter().rev().map(|run| bundle.load(run.id)).collect::<Result<_, _>>()?;
+        bundle.ids()?.into_iter().map(|id| bundle.load(id)).collect::<Result<_, _>>()?;
     let store = Store::open(into)?;
     if bundle.path() == store.path() {
         return Err(Error::input(path.display(), "is the store itself; needed: another one"));

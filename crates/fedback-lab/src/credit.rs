@@ -16,7 +16,7 @@ use fedback_core::base::{RawTable, Standardization, TableError};
 use sha2::{Digest, Sha256};
 
 use crate::csv_file::CsvFile;
-use crate::spec::Missing;
+use crate::spec::{KeyError, Missing};
 use crate::table_file::{self, Columns, TableFile};
 
 /// The column to predict: seriously late within two years.
@@ -96,7 +96,7 @@ pub fn recognise(bytes: &[u8]) -> Result<(), String> {
     if rows != ROWS {
         return Err(format!("has {rows} rows; the credit table has {ROWS}"));
     }
-    read(Path::new("the table"), bytes, None, true).map(|_| ())
+    read(Path::new("the table"), bytes, None, true).map(|_| ()).map_err(|wrong| wrong.message)
 }
 
 /// Reads the table; rows with missing cells are left out.
@@ -105,8 +105,9 @@ pub(crate) fn read(
     bytes: &[u8],
     client: Option<&str>,
     binary: bool,
-) -> Result<TableFile, String> {
-    let header = CsvFile::new(bytes).map_err(|why| format!("{}: {why}", place.display()))?.names;
+) -> Result<TableFile, KeyError> {
+    let unlike = |why: String| KeyError::new("problem.base", format!("{}: {why}", place.display()));
+    let header = CsvFile::new(bytes).map_err(unlike)?.names;
     let columns = Columns {
         label: Some(LABEL),
         client,

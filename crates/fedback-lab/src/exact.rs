@@ -12,16 +12,39 @@ use crate::measure::Measurement;
 use crate::outcome::{Curve, Outcome};
 use crate::plan::Plan;
 
+/// Seconds that an exact curve may take beside a run, where nobody has asked for it.
+const MOST_SECONDS: f64 = 20.0;
+
 /// Exact expectations at every round that the plan records. Not available, with the reason, where
 /// the problem is not affine or the algorithm is one that theory does not know.
 pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
-    let began = Instant::now();
-    let columns: Vec<Measurement> = Measurement::of(plan)
-        .into_iter()
-        .filter(|column| {
-            matches!(column, Measurement::Distance | Measurement::Risk | Measurement::Consensus)
-        })
-        .collect();
+    with_moments(plan, |moments| curve(plan, moments))
+}
+
+/// The exact curve beside a run: none where there is none, or where it would take too long.
+pub fn beside(plan: &Plan) -> Option<Outcome> {
+    let briefly = |moments: ExactCurve<'_>| match seconds(plan, &moments) <= MOST_SECONDS {
+        true => curve(plan, moments).map(Some),
+        false => Ok(None),
+    };
+    with_moments(plan, briefly).ok().flatten()
+}
+
+/// About how many seconds the exact curve would take, where that is why it is not beside a run.
+pub fn takes_too_long(plan: &Plan) -> Option<f64> {
+    let seconds = with_moments(plan, |moments| Ok(seconds(plan, &moments))).ok();
+    seconds.filter(|seconds| *seconds > MOST_SECONDS)
+}
+
+/// Theory counts work in what takes about a nanosecond.
+fn seconds(plan: &Plan, moments: &ExactCurve<'_>) -> f64 {
+    plan.spec.rounds.0 as f64 * moments.work_of_round() * 1e-9
+}
+
+fn with_moments<T>(
+    plan: &Plan,
+    work: impl FnOnce(ExactCurve<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let stable = plan.stable_point.as_deref();
     // Who arrives together with whom is asked only where the answer is of use.
     let affine = plan.federation().is_affine();
@@ -33,8 +56,19 @@ pub fn exact(plan: &Plan) -> Result<Outcome, Error> {
     }
     let protocol = dynamics.as_ref().map_or(&plan.protocol, |dynamics| &dynamics.protocol);
     let arrived = dynamics.as_ref().and_then(|dynamics| dynamics.arrived.as_ref());
-    let mut moments = ExactCurve::new(plan.federation(), protocol, arrived, &plan.start, stable)
+    let moments = ExactCurve::new(plan.federation(), protocol, arrived, &plan.start, stable)
         .map_err(no_moments)?;
+    work(moments)
+}
+
+fn curve(plan: &Plan, mut moments: ExactCurve<'_>) -> Result<Outcome, Error> {
+    let began = Instant::now();
+    let columns: Vec<Measurement> = Measurement::of(plan)
+        .into_iter()
+        .filter(|column| {
+            matches!(column, Measurement::Distance | Measurement::Risk | Measurement::Consensus)
+        })
+        .collect();
     let mut curve = Curve::new(&plan.spec, plan.clients(), &columns);
     curve.add_exact(&moments.moments());
     for round in 1..=plan.spec.rounds.0 {

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::plan::{Built, Outline, Plan};
 use crate::recorded::RecordedRun;
 use crate::runner::{self, LiveRun, Runnable};
-use crate::spec::Document;
+use crate::spec::{Document, Point};
 use crate::store::{Checkpoint, NewRun, RunId, Store, StoreError, StoredRun, Writer};
 
 /// The plans of a spec.
@@ -30,7 +30,16 @@ impl Experiment {
     pub fn new(document: &Document) -> Result<Self, Error> {
         let points = document.points()?;
         let swept = points.iter().any(|point| !point.set.is_empty());
-        let plan = |point| Plan::new(point, &document.directory, &document.origin);
+        let plan = |point: Point| {
+            let set: Vec<String> =
+                point.set.iter().map(|(key, to)| format!("{key} = {to}")).collect();
+            Plan::new(point, &document.directory, &document.origin).map_err(|error| match error {
+                Error::Input(why) if swept => {
+                    Error::Input(format!("{why} (where {})", set.join(", ")))
+                }
+                other => other,
+            })
+        };
         Ok(Experiment { plans: points.into_iter().map(plan).collect::<Result<_, _>>()?, swept })
     }
 

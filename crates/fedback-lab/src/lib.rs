@@ -40,4 +40,5 @@ pub mod table_summary;
 pub mod threads;
 mod trace_file;
 pub mod warning;
+pub mod whole_file;
 pub mod words;

@@ -29,6 +29,7 @@ pub use algorithm::{
 };
 pub use budget::Budget;
 pub use elsewhere::{CustomBase, SitesBase};
+pub(crate) use hint::closest;
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
 pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
 pub use problem::{

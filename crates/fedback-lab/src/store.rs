@@ -19,6 +19,7 @@ mod checkpoint;
 mod claim;
 mod error;
 mod file;
+mod label;
 mod manage;
 mod reader;
 mod run;
@@ -28,20 +29,22 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, Row, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
 use claim::Claim;
 use file::Location;
-use reader::Reader;
+use label::Label;
+use reader::{Read, ReadError, Reader};
 
 pub use checkpoint::{Checkpoint, KeptBlock};
 pub use error::StoreError;
 pub use manage::tag;
-pub use run::{NewRun, Record, RunId, RunSummary, StoredRun, standing};
+pub use run::{NewRun, Record, RunId, RunSummary, Runs, StoredRun, standing};
 pub use writer::Writer;
+
+use crate::event::Ending;
 
 /// An open store.
 #[derive(Debug)]
@@ -76,10 +79,15 @@ impl Store {
 
     /// Records a run, before its round 0.
     pub fn begin(&self, run: &NewRun) -> Result<RunId, StoreError> {
+        self.insert_row(run).map_err(|cause| self.location.error(cause))
+    }
+
+    fn insert_row(&self, run: &NewRun) -> rusqlite::Result<RunId> {
         let sql = "INSERT INTO run (name, spec, directory, plan_hash, stream_format, version,
                                     rounds, repetitions, point, facts, checksum, started)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-                           strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id";
+                           strftime('%Y-%m-%dT%H:%M:%SZ', 'now')) RETURNING id, started";
+        let checksum = run.checksum();
         let values = (
             &run.name,
             &run.spec,
@@ -91,41 +99,63 @@ impl Store {
             run.repetitions.cast_signed(),
             &run.set,
             &run.facts,
-            run.checksum(),
+            checksum,
         );
-        self.connection
-            .query_one(sql, values, |row| row.get(0).map(RunId))
-            .map_err(|cause| self.location.error(cause))
+        let writing = self.connection.unchecked_transaction()?;
+        let (id, started) =
+            writing.query_one(sql, values, |row| Ok((RunId(row.get(0)?), row.get(1)?)))?;
+        Label { started, ..Label::default() }.write(&writing, id, Some(checksum))?;
+        writing.commit()?;
+        Ok(id)
     }
 
-    /// The runs, newest first.
-    pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let unfinished =
-            self.ids("WHERE ended IS NULL").map_err(|cause| self.location.error(cause))?;
-        let mut claimed = HashMap::new();
-        for id in unfinished {
-            claimed.insert(id, self.is_claimed(id)?);
+    /// The runs, newest first. What is listed of them was found sound; their records are doubted
+    /// when they are read.
+    pub fn runs(&self) -> Result<Runs, StoreError> {
+        let mut runs = Runs::default();
+        for id in self.ids()?.into_iter().rev() {
+            match self.read(id, |reader, claimed| reader.summary(claimed)) {
+                Ok(run) => runs.sound.push(run),
+                Err(error) if error.is_damage() => runs.damaged.push(error),
+                // Removed meanwhile.
+                Err(StoreError::UnknownRun { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.summaries(&claimed).map_err(|cause| self.location.error(cause))
+        Ok(runs)
+    }
+
+    /// The numbers of all runs, in ascending order.
+    pub fn ids(&self) -> Result<Vec<RunId>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<RunId>> {
+            let mut statement = self.connection.prepare("SELECT id FROM run ORDER BY id")?;
+            statement.query_map([], |row| row.get(0).map(RunId))?.collect()
+        };
+        read().map_err(|cause| self.location.error(cause))
     }
 
     /// All that the store holds of run `id`.
     pub fn load(&self, id: RunId) -> Result<StoredRun, StoreError> {
+        self.read(id, |reader, claimed| reader.load(claimed))
+    }
+
+    fn read<T>(
+        &self,
+        id: RunId,
+        read: impl FnOnce(&Reader<'_>, bool) -> Read<T>,
+    ) -> Result<T, StoreError> {
         let claimed = self.is_claimed(id)?;
         let fail = |cause| self.location.error(cause);
         // One transaction, so that checkpoint, records and state are of the same moment.
         let reading = self.connection.unchecked_transaction().map_err(fail)?;
         let reader = Reader::new(&reading, id).map_err(fail)?;
-        reader.load(claimed).map_err(|error| self.explain(id, error))
+        read(&reader, claimed).map_err(|error| self.explain(id, error))
     }
 
-    fn explain(&self, id: RunId, error: reader::ReadError) -> StoreError {
+    fn explain(&self, id: RunId, error: ReadError) -> StoreError {
         match error {
-            reader::ReadError::Unknown => self.unknown(id),
-            reader::ReadError::Sqlite(cause) => self.location.error(cause),
-            reader::ReadError::Damaged(what) => {
-                StoreError::Damaged { path: self.location.shown(), id, what }
-            }
+            ReadError::Unknown => self.unknown(id),
+            other => self.location.explain(id, other),
         }
     }
 
@@ -140,17 +170,16 @@ impl Store {
         let claiming =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
         let reader = Reader::new(&claiming, id).map_err(fail)?;
-        let ended = reader.run().map_err(|error| self.explain(id, error))?.ended;
-        if ended.as_deref() == Some("done") {
+        let label = reader.run().map_err(|error| self.explain(id, error))?.label;
+        if label.ending(false) == Some(Ending::Done) {
             return Err(StoreError::AlreadyDone { path: self.location.shown(), id });
         }
         let path = self.location.run_file(id);
         let claim = Claim::take(&path)
             .map_err(|cause| StoreError::Io { path, cause: cause.into() })?
             .ok_or_else(|| StoreError::AlreadyRunning { path: self.location.shown(), id })?;
-        claiming
-            .execute("UPDATE run SET ended = NULL, failure = NULL WHERE id = ?1", [id.0])
-            .map_err(fail)?;
+        label::change(&claiming, id, |label| label.end(Ending::Interrupted))
+            .map_err(|error| self.explain(id, error))?;
         let reached = writer::Reached::read(&claiming, id).map_err(fail)?;
         claiming.commit().map_err(fail)?;
         Writer::start(self.location.clone(), connection, claim, id, reached)
@@ -162,49 +191,9 @@ impl Store {
     }
 
     fn unknown(&self, id: RunId) -> StoreError {
-        match self.ids("") {
+        match self.ids() {
             Ok(known) => StoreError::UnknownRun { path: self.location.shown(), id, known },
-            Err(cause) => self.location.error(cause),
+            Err(error) => error,
         }
-    }
-
-    fn ids(&self, condition: &str) -> rusqlite::Result<Vec<RunId>> {
-        let sql = format!("SELECT id FROM run {condition} ORDER BY id");
-        self.connection.prepare(&sql)?.query_map([], |row| row.get(0).map(RunId))?.collect()
-    }
-
-    fn summaries(&self, claimed: &HashMap<RunId, bool>) -> rusqlite::Result<Vec<RunSummary>> {
-        // What `--set` set is among the facts, where a store has them.
-        let added = match file::format(&self.connection)? {
-            ..4 => "NULL, '', ''",
-            _ => "iif(json_valid(facts), facts ->> 'assigned', NULL), tags, note",
-        };
-        let sql = format!(
-            "SELECT id, name, ended, coalesce(round, 0), rounds, repetitions, started,
-                    coalesce(seconds, 0.0), failure, point, {added}
-             FROM run LEFT JOIN checkpoint ON checkpoint.run = run.id ORDER BY id DESC"
-        );
-        let mut statement = self.connection.prepare(&sql)?;
-        let summary = |row: &Row<'_>| {
-            let id = RunId(row.get(0)?);
-            let ended: Option<String> = row.get(2)?;
-            // A run that was not there when the locks were asked has been begun since, by a
-            // process that lives.
-            let claimed = claimed.get(&id).copied().unwrap_or(true);
-            Ok(RunSummary {
-                id,
-                name: row.get(1)?,
-                ending: run::ending(ended.as_deref(), row.get(8)?, claimed),
-                round: row.get::<_, i64>(3)?.cast_unsigned(),
-                rounds: row.get::<_, i64>(4)?.cast_unsigned(),
-                repetitions: row.get::<_, i64>(5)?.cast_unsigned(),
-                started: row.get(6)?,
-                seconds: row.get(7)?,
-                set: run::merged([row.get(10)?, row.get(9)?]),
-                tags: run::words(&row.get::<_, String>(11)?),
-                note: row.get(12)?,
-            })
-        };
-        statement.query_map([], summary)?.collect()
     }
 }

@@ -14,7 +14,7 @@ pub use columns::{Columns, Held};
 pub use encoding::Encoding;
 
 use crate::csv_file::{CsvFile, Row, is_missing, number};
-use crate::spec::Missing;
+use crate::spec::{KeyError, Missing};
 use columns::Places;
 use encoding::Categories;
 
@@ -73,16 +73,18 @@ impl<R: Read> Read for Digesting<R> {
     }
 }
 
-/// Reads a table, or says in one sentence what is wrong and where.
-pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<TableFile, String> {
-    read_rows(bytes, columns).map_err(|why| format!("{}: {why}", path.display()))
+/// Reads a table, or says in one sentence what is wrong and where, under the key that is to be
+/// changed.
+pub fn read(path: &Path, bytes: impl Read, columns: &Columns<'_>) -> Result<TableFile, KeyError> {
+    let at = |key: &str, why: &str| KeyError::new(key, format!("{}: {why}", path.display()));
+    let unlike = |why: String| at("problem.base", &why);
+    let mut file = CsvFile::new(bytes).and_then(CsvFile::with_names).map_err(unlike)?;
+    let names = file.names.clone();
+    let places = columns.find(&names).map_err(|wrong| at(&wrong.key, &wrong.message))?;
+    read_rows(&mut file, Reading::new(columns, &places, &names)).map_err(unlike)
 }
 
-fn read_rows(bytes: impl Read, columns: &Columns<'_>) -> Result<TableFile, String> {
-    let mut file = CsvFile::new(bytes)?.with_names()?;
-    let names = file.names.clone();
-    let places = columns.find(&names)?;
-    let mut reading = Reading::new(columns, &places, &names);
+fn read_rows(file: &mut CsvFile<impl Read>, mut reading: Reading<'_>) -> Result<TableFile, String> {
     while let Some(row) = file.next_row()? {
         reading.take(&row)?;
     }

@@ -5,6 +5,7 @@ use fedback_core::protocol::{Step, StepSize};
 use fedback_theory::limit::RoundMap;
 use fedback_theory::stable::{Stability, stable_points};
 
+use crate::exact;
 use crate::plan::{Outline, Plan};
 use crate::spec::{self, Entry, Latency, PerClient, Weights};
 use crate::words::{self, short};
@@ -72,7 +73,8 @@ fn shortened(mut entries: Vec<String>) -> String {
 /// What is said of a plan that can be run and may disappoint.
 pub fn warnings(plan: &Plan) -> Vec<String> {
     let stable = if plan.spec.measure.distance { of_stable_point(plan) } else { None };
-    stable.into_iter().chain(of_step_size(plan)).chain(of_groups(plan)).collect()
+    let rest = of_step_size(plan).into_iter().chain(of_groups(plan)).chain(of_exact_curve(plan));
+    stable.into_iter().chain(rest).collect()
 }
 
 /// Of fewer rows, the standard error of a rate may be above 0.1.
@@ -102,6 +104,15 @@ fn of_groups(plan: &Outline) -> Option<String> {
             shortened(few)
         )
     })
+}
+
+fn of_exact_curve(plan: &Plan) -> Option<String> {
+    let seconds = exact::takes_too_long(plan)?;
+    Some(format!(
+        "exact values are left out beside this run: they would take about {} s; `fedback exact` \
+         takes them",
+        short(seconds.round())
+    ))
 }
 
 fn of_stable_point(plan: &Plan) -> Option<String> {

@@ -180,7 +180,7 @@ fn a_live_run_is_the_run_in_memory() {
         let stop = AtomicBool::new(false);
         let memory = runner::run(&plan, None, &mut [], &stop).unwrap();
         assert_eq!(bits(&live), bits(&memory), "{kind}");
-        let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
+        let reopened = reopen(&store, store.runs().unwrap().sound[0].id).unwrap();
         assert_eq!(reopened.stored.ending, Some(Ending::Done));
         assert_eq!(reopened.stored.cohorts, []);
         // Exact expectations are added when a run is read.
@@ -207,7 +207,7 @@ fn absences(plan: &Plan) {
     let settings = Settings { minimum: 1, attempts: 0 };
     let live = interrupted_again_and_again(&store, plan, settings, away).unwrap();
     assert_eq!(live.ending, Ending::Done);
-    let reopened = reopen(&store, store.runs().unwrap()[0].id).unwrap();
+    let reopened = reopen(&store, store.runs().unwrap().sound[0].id).unwrap();
     let cohorts = &reopened.stored.cohorts;
     assert!(!cohorts.is_empty());
     for cohort in cohorts {
@@ -254,7 +254,7 @@ fn too_few_clients_stop_a_run_that_can_go_on() {
     let message = error.to_string();
     assert_eq!(error.exit_code(), 1);
     assert!(message.contains("answered, at least 3 must; missing: client 1 (gone)"), "{message}");
-    let id = store.runs().unwrap()[0].id;
+    let id = store.runs().unwrap().sound[0].id;
     let reopened = reopen(&store, id).unwrap();
     assert_eq!(reopened.stored.ending, Some(Ending::Interrupted));
     // The site is back: the run ends as if nothing had been.

@@ -205,7 +205,9 @@ impl PaperFigure {
 
     /// The part of the report about this figure.
     pub fn section(&self, studies: &[Study]) -> Section {
-        let curves = studies.iter().flat_map(|study| {
+        // A study of another figure, which theory is compared with, is drawn there.
+        let drawn = studies.iter().filter(|study| study.name.starts_with(self.id));
+        let curves = drawn.flat_map(|study| {
             study.points.iter().enumerate().flat_map(move |(k, point)| {
                 let name = format!("{}-{}", study.name, k + 1);
                 let exact = point.run.exact();

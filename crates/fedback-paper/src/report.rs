@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use fedback_lab::error::Error;
 use fedback_lab::figure::Figure;
+use fedback_lab::whole_file;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -146,14 +147,10 @@ pub struct Report {
 impl Report {
     /// Writes `report.html`, `verdicts.json`, an SVG per figure and a CSV per curve.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, Error> {
-        let failed = |path: &Path, error: std::io::Error| {
-            Error::Failed(format!("{} cannot be written: {error}", path.display()))
-        };
-        std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-        let write = |name: &str, text: &str| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).map_err(|error| failed(&path, error))
-        };
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Error::Failed(format!("{} cannot be made: {error}", folder.display()))
+        })?;
+        let write = |name: &str, text: &str| whole_file::write(&folder.join(name), text);
         for section in &self.sections {
             for (name, figure) in &section.figures {
                 write(&format!("{name}.svg"), &figure.to_svg())?;

@@ -122,7 +122,7 @@ pub fn replay(
 }
 
 /// Warns the caller of the Python function that called.
-fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+pub fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(text)?, 2)
 }
 

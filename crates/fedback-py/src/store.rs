@@ -8,12 +8,13 @@ use fedback_lab::recorded::RecordedRun;
 use fedback_lab::scoring::Scorer;
 use fedback_lab::show::{Shown, differing as differences};
 use fedback_lab::spec::Loss;
-use fedback_lab::store::{self, RunId, Store};
+use fedback_lab::store::{self, RunId, Runs, Store};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::error::raise;
 use crate::outcome::Outcome;
+use crate::run::warn;
 
 /// A store that must be there.
 pub fn existing(path: &Path) -> Result<Store, Error> {
@@ -21,13 +22,15 @@ pub fn existing(path: &Path) -> Result<Store, Error> {
     Store::open_existing(path)?.ok_or_else(missing)
 }
 
-/// The runs of a store, newest first, as JSON text; none where there is no store.
+/// The runs of a store, newest first, as JSON text; none where there is no store. Of those that are
+/// damaged it warns.
 #[pyfunction]
-pub fn runs(path: PathBuf) -> PyResult<String> {
+pub fn runs(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let store = Store::open_existing(&path).map_err(Error::from).map_err(raise)?;
-    let runs = store.map_or(Ok(Vec::new()), |store| store.runs());
-    let runs = runs.map_err(Error::from).map_err(raise)?;
-    Ok(json!(runs).to_string())
+    let runs = store.map_or(Ok(Runs::default()), |store| store.runs());
+    let Runs { sound, damaged } = runs.map_err(Error::from).map_err(raise)?;
+    damaged.iter().try_for_each(|damage| warn(py, &damage.to_string()))?;
+    Ok(json!(sound).to_string())
 }
 
 /// What a recorded run left so far.

@@ -15,8 +15,12 @@ use clap::Parser;
 use fedback::lab::error::Error;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli) {
+    let parsed = Cli::try_parse().or_else(|error| match error.use_stderr() {
+        true => Err(Error::Input(words(&error))),
+        // Help and version.
+        false => error.exit(),
+    });
+    match parsed.and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&match &error {
@@ -31,6 +35,15 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// What is wrong with a command line, in one line as everything else is.
+fn words(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with("For more")).collect();
+    let text = lines.join("; ").replace(":; ", ": ").replace("; Usage:", "; usage:");
+    text.strip_prefix("error: ").unwrap_or(&text).to_string()
 }
 
 fn run(cli: Cli) -> Result<(), Error> {

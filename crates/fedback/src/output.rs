@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use fedback::lab::error::Error;
+pub use fedback::lab::whole_file::write as write_file;
 use fedback::lab::words::short;
 use serde_json::Value;
 
@@ -27,12 +28,6 @@ pub fn print_json(value: &Value) -> Result<(), Error> {
 pub fn complain(message: &str) {
     let line: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Writes a file, naming it in the error.
-pub fn write_file(path: &std::path::Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::Failed(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// Writes a figure; one that is named like another format is refused.

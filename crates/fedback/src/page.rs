@@ -12,7 +12,10 @@ pub struct Page {
 impl Page {
     /// A page with its first line; values begin at a column.
     pub fn new(heading: &str, column: usize) -> Self {
-        Page { text: format!("{heading}\n"), column }
+        let mut page = Page { text: String::new(), column };
+        let (first, others) = heading.split_once(' ').unwrap_or((heading, ""));
+        page.lines(first.into(), 3, others);
+        page
     }
 
     /// The title of a part, after an empty line.

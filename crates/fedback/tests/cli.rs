@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use fedback::lab::store::{RunId, Store};
 use serde_json::Value;
 
 const GAUSSIAN: &str = r#"
@@ -160,19 +161,17 @@ fn a_replay_finds_every_bit_that_changed() {
     assert_eq!(folder.json(&["runs", "--json"]).as_array().unwrap().len(), 1);
     // One bit of one model in the file: the store is damaged, and nobody reads from it.
     let path = folder.path().join("fedback.db");
-    let flip = || {
-        let mut file = std::fs::read(&path).unwrap();
-        let theta = run["final_theta"][3][0].as_f64().unwrap().to_le_bytes();
-        let place = file.windows(8).position(|window| window == theta).unwrap();
-        file[place] ^= 1;
-        std::fs::write(&path, file).unwrap();
-    };
     let whole = std::fs::read(&path).unwrap();
-    flip();
+    let theta = run["final_theta"][3][0].as_f64().unwrap().to_le_bytes();
+    let place = whole.windows(8).position(|window| window == theta).unwrap();
+    let mut flipped = whole.clone();
+    flipped[place] ^= 1;
+    std::fs::write(&path, flipped).unwrap();
     for ask in [
         &["replay", "1", "--json"][..],
         &["export", "1", "--format", "json"],
         &["compare", "1", "1"],
+        &["runs"],
     ] {
         let output = folder.run(ask);
         assert_eq!(output.status.code(), Some(1), "{ask:?}");
@@ -180,13 +179,14 @@ fn a_replay_finds_every_bit_that_changed() {
         assert!(said.contains("fedback.db is damaged: run 1: its checkpoint"), "{said}");
         assert!(output.stdout.is_empty(), "{ask:?}");
     }
-    // Rows of earlier versions have no checksum: there a replay finds it.
+    // What was recorded so is no damage: there a replay finds it.
     std::fs::write(&path, whole).unwrap();
-    let store = rusqlite::Connection::open(&path).unwrap();
-    store.execute_batch("UPDATE checkpoint SET checksum = NULL, rows = NULL").unwrap();
-    store.pragma_update(None, "wal_checkpoint", "truncate").unwrap();
-    drop(store);
-    flip();
+    let store = Store::open(&path).unwrap();
+    let mut stored = store.load(RunId(1)).unwrap();
+    let theta = &mut stored.checkpoint.as_mut().unwrap().server[3];
+    *theta = f64::from_bits(theta.to_bits() ^ 1);
+    store.remove(&[RunId(1)]).unwrap();
+    store.insert(&stored).unwrap();
     let output = folder.run(&["replay", "1", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();

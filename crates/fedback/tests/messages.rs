@@ -2,8 +2,9 @@
 
 mod binary;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const SPEC: &str = r#"
 rounds = 4
@@ -134,4 +135,86 @@ fn answers_fit_the_screen() {
             }
         }
     }
+}
+
+/// What a command line is answered with is one line, as everything else is.
+#[test]
+fn a_wrong_command_line_is_answered_in_one_line() {
+    let folder = folder(SPEC);
+    for (args, what) in [
+        (&["run", "spec.toml", "--bogus"][..], "unexpected argument '--bogus' found"),
+        (&["rnu"], "tip: a similar subcommand exists: 'run"),
+        (&["run"], "were not provided: <SPEC>; usage: fedback run <SPEC>"),
+    ] {
+        let output = command(folder.path(), args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.starts_with("error: ") && said.contains(what), "{said}");
+    }
+}
+
+#[test]
+fn columns_are_named_under_their_keys() {
+    let folder = folder(TABLE);
+    let rows = "bank,age,one,paid\na,31,1,0\na,47,1,1\nb,25,1,1\nb,52,1,0\n";
+    std::fs::write(folder.path().join("t.csv"), rows).unwrap();
+    for (set, what) in [
+        ("measure.group=agee", "spec.toml: measure.group: "),
+        ("measure.group=agee", "no group column \"agee\"; did you mean \"age\"? columns: bank"),
+        ("problem.base.label=payed", "spec.toml: problem.base.label: "),
+        ("problem.base.ignore=[\"x\"]", "spec.toml: problem.base.ignore: "),
+        (
+            "problem.base.standardize=true",
+            "leave it out with ignore = [\"one\"], or do not standardise",
+        ),
+    ] {
+        let args = ["run", "spec.toml", "--store", "none", "--set", set];
+        let output = command(folder.path(), &args).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(what), "{set}: {said}");
+    }
+}
+
+#[test]
+fn what_was_read_fits_the_screen() {
+    let folder = folder(TABLE);
+    let rows = "bank,age,income,paid\na,31,12,0\na,47,11,1\nb,25,14,1\nb,52,13,0\n";
+    std::fs::write(folder.path().join("t.csv"), rows).unwrap();
+    let set = ["--set", "problem.base.standardize=true"];
+    let args = [&["run", "spec.toml", "--store", "none"][..], &set].concat();
+    let mut run = command(folder.path(), &args);
+    let output = run.env("COLUMNS", "80").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("read t.csv: 4 of 4 rows") && said.lines().count() > 1, "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+}
+
+#[test]
+fn a_plan_out_of_reach_says_why_once_and_draws_nothing() {
+    let folder = folder(SPEC);
+    let args = ["plan", "spec.toml", "--accuracy", "1e-9", "--budget", "1000", "--figure", "f.svg"];
+    let output = command(folder.path(), &args).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("is out of reach") && !printed.contains("budget"), "{printed}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.matches("the budget of 1000 steps is too small").count(), 1, "{said}");
+    assert!(!folder.path().join("f.svg").exists());
+}
+
+/// Exact values beside a run are left out where they would take minutes, and that is said.
+#[test]
+fn an_exact_curve_that_takes_long_is_left_out() {
+    let folder = folder(SPEC);
+    let long = ["--set", "algorithm.kind=scaffold", "--set", "rounds=100000000"];
+    let long = [&long[..], &["--set", "measure.every=10000000"]].concat();
+    let args = [&["run", "spec.toml", "--store", "none"][..], &long].concat();
+    let mut run = command(folder.path(), &args);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(run.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(said.contains("exact values are left out beside this run"), "{said}");
 }

@@ -5,6 +5,8 @@ mod binary;
 use std::path::Path;
 use std::process::Output;
 
+use fedback::lab::event::Ending;
+use fedback::lab::store::{Store, StoredRun};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -39,13 +41,24 @@ fn two_runs() -> TempDir {
     folder
 }
 
-fn change(folder: &Path, sql: &str) {
-    let store = rusqlite::Connection::open(folder.join("fedback.db")).unwrap();
-    store.execute_batch(sql).unwrap();
+/// Writes the store anew, as if its runs had been other ones.
+fn change(folder: &Path, change: impl Fn(&mut StoredRun)) {
+    let (path, other) = (folder.join("fedback.db"), folder.join("other.db"));
+    let (old, new) = (Store::open(&path).unwrap(), Store::open(&other).unwrap());
+    for id in old.ids().unwrap() {
+        let mut run = old.load(id).unwrap();
+        change(&mut run);
+        new.insert(&run).unwrap();
+    }
+    drop((old, new));
+    std::fs::rename(other, path).unwrap();
 }
 
-/// The version that a run says it is of.
-const OTHER_VERSION: &str = "UPDATE run SET version = '9.8.7', checksum = NULL";
+fn interrupt_the_first(run: &mut StoredRun) {
+    if run.id.0 == 1 {
+        run.ending = Some(Ending::Interrupted);
+    }
+}
 
 fn everything_read(folder: &Path) -> Vec<String> {
     let mut all: Vec<String> = ["csv", "json", "svg", "theta"]
@@ -75,7 +88,7 @@ fn only_going_on_and_replaying_need_the_table() {
     let folder = two_runs();
     let (here, table) = (folder.path(), folder.path().join("banks.csv"));
     let rows = std::fs::read_to_string(&table).unwrap();
-    change(here, "UPDATE run SET ended = NULL WHERE id = 1");
+    change(here, interrupt_the_first);
     std::fs::remove_file(&table).unwrap();
     // A run that has ended is shown as it ended.
     printed(here, &["resume", "2"]);
@@ -102,9 +115,9 @@ fn only_going_on_and_replaying_need_the_table() {
 fn another_version_reads_and_goes_on() {
     let folder = two_runs();
     let before = everything_read(folder.path());
-    change(folder.path(), OTHER_VERSION);
+    change(folder.path(), |run| run.run.version = "9.8.7".into());
     assert_eq!(everything_read(folder.path()).len(), before.len());
-    change(folder.path(), "UPDATE run SET ended = NULL WHERE id = 1");
+    change(folder.path(), interrupt_the_first);
     printed(folder.path(), &["resume", "1"]);
     printed(folder.path(), &["replay", "1"]);
 }
@@ -112,9 +125,11 @@ fn another_version_reads_and_goes_on() {
 #[test]
 fn other_arithmetic_is_read_and_does_not_go_on() {
     let folder = two_runs();
-    let other = "UPDATE run SET checksum = NULL,
-                 facts = json_set(facts, '$.arithmetic_format', 7) WHERE id = 1";
-    change(folder.path(), other);
+    change(folder.path(), |run| {
+        let mut facts: Value = serde_json::from_str(run.run.facts.as_ref().unwrap()).unwrap();
+        facts["arithmetic_format"] = 7.into();
+        run.run.facts = Some(facts.to_string());
+    });
     everything_read(folder.path());
     let said = refused(folder.path(), &["replay", "1"]);
     assert!(said.contains("arithmetic format 7") && said.contains("use that version"), "{said}");

@@ -78,6 +78,31 @@ fn checksums_of_format_4_are_those_of_today() {
     assert_eq!(stored, again);
 }
 
+/// `stores/format-5.db` was written by commit d232d61: one run with a tag and a note, which is done.
+/// Whoever writes to it gives its labels checksums.
+#[test]
+fn labels_of_format_5_are_kept_and_sealed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = std::fs::read(binary::beside("stores").join("format-5.db")).unwrap();
+    std::fs::write(folder.path().join("interrupted.db"), store).unwrap();
+    let read = json(folder.path(), &["runs", "--json"]);
+    assert_eq!((&read[0]["state"], &read[0]["tags"][0]), (&"done".into(), &"pilot".into()));
+    let note = ["note", "1", "second look", "--store", "interrupted.db"];
+    assert!(binary::command(folder.path(), &note).status().unwrap().success());
+    let written = json(folder.path(), &["runs", "--json"]);
+    assert_eq!(
+        (&written[0]["note"], &written[0]["tags"]),
+        (&"second look".into(), &read[0]["tags"])
+    );
+    let store = rusqlite::Connection::open(folder.path().join("interrupted.db")).unwrap();
+    assert_eq!(store.execute("UPDATE run SET started = '2020'", []), Ok(1));
+    let list = ["runs", "--store", "interrupted.db"];
+    let output = binary::command(folder.path(), &list).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b""[..]), "{said}");
+    assert!(said.contains("warning: ") && said.contains("run 1: its start, end"), "{said}");
+}
+
 #[test]
 fn runs_of_an_earlier_version_have_no_times_to_draw_over() {
     let folder = copied();

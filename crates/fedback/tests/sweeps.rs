@@ -102,6 +102,11 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&[][..], "rounds: is missing; or say budget = { steps = … }"),
         (&["rounds=5", "budget={steps=50}"], "budget: rounds are given as well"),
         (&["budget={steps=4}"], "budget.steps: found 4; one round takes 5"),
+        (&["budget={steps=4}"], ": allow at least that"),
+        (
+            &["budget={steps=60}", r#"sweep={"algorithm.local_steps"=[1, 70]}"#],
+            "one round takes 70: allow at least that (where algorithm.local_steps = 70)",
+        ),
         (&["budget={stepps=50}"], "budget"),
         (
             &["budget={steps=50,deployments=3}"],

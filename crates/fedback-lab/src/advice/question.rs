@@ -32,8 +32,7 @@ pub struct Question {
     pub smoothness: Option<f64>,
     /// Repetitions of the simulation; none: as many as a few seconds allow.
     pub repetitions: Option<u64>,
-    /// Whether the cost over E is drawn. Each E is then searched on its own, which takes about as
-    /// long again.
+    /// Whether the cost over E is drawn: alternatives are then those of each E searched on its own.
     pub drawn: bool,
 }
 

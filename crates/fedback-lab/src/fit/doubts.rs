@@ -143,6 +143,7 @@ impl Fitted {
         let first: Vec<String> = doubted.iter().take(3).map(|(at, _)| name(*at)).collect();
         match doubted.len() - first.len() {
             0 => first.join(", "),
+            1 => format!("{} and 1 more client", first.join(", ")),
             more => format!("{} and {more} more clients", first.join(", ")),
         }
     }

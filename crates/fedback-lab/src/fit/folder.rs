@@ -17,6 +17,7 @@ use crate::csv_file::quoted;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::spec::Document;
+use crate::whole_file;
 
 /// Resamples that are written.
 const RESAMPLES: usize = 400;
@@ -59,17 +60,16 @@ impl Folder {
         let (base, resamples) = (fitted.base(), fitted.resamples());
         let spec = fitted.spec(&self.name(), &fitted.step(&base)?);
         let folder = self.spec.parent().unwrap_or(Path::new("."));
-        let failed = |path: &Path, error: std::io::Error| {
-            Error::Failed(format!("{} cannot be written: {error}", path.display()))
-        };
-        std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Error::Failed(format!("{} cannot be made: {error}", folder.display()))
+        })?;
         for (path, text) in [
             (&self.base, base),
             (&self.resamples, resamples),
             (&self.figure, fitted.figure().to_svg(crate::figure::Size::Screen)),
             (&self.spec, spec),
         ] {
-            std::fs::write(path, text).map_err(|error| failed(path, error))?;
+            whole_file::write(path, &text)?;
         }
         Ok(())
     }
@@ -211,9 +211,7 @@ impl Fitted {
         let folder = tempfile::tempdir()
             .map_err(|error| Error::Failed(format!("no temporary folder: {error}")))?;
         let path = folder.path().join("base.csv");
-        std::fs::write(&path, base).map_err(|error| {
-            Error::Failed(format!("{} cannot be written: {error}", path.display()))
-        })?;
+        whole_file::write(&path, base)?;
         let draft = self.spec("draft", "{ constant = 1.0 }");
         let mut document = Document::parse(&draft, "the fitted spec")?;
         document.directory = folder.path().to_path_buf();

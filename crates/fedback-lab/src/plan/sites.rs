@@ -140,7 +140,7 @@ impl SiteTables {
                 Error::input("data", format!("{} cannot be read: {error}", path.display()))
             })?;
             let table = table_file::read(path, file, &columns);
-            held.push((*client, table.map_err(|why| Error::input("data", why))?.raw));
+            held.push((*client, table.map_err(|wrong| Error::input("data", wrong.message))?.raw));
         }
         held.sort_by_key(|(client, _)| *client);
         Ok(SiteTables { held })

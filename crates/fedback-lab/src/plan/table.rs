@@ -175,8 +175,7 @@ fn read(table: &TableBase, columns: &Columns<'_>, directory: &Path) -> Result<Ro
     let file = std::fs::File::open(&path)
         .map_err(|error| fail("path", format!("{} cannot be read: {error}", path.display())))?;
     let mut file = table_file::Digesting::new(file);
-    let read = table_file::read(&path, &mut file, columns)
-        .map_err(|message| KeyError::new("problem.base", message))?;
+    let read = table_file::read(&path, &mut file, columns)?;
     Ok(Rows { file: read, name, constants: None, digest: file.finish() })
 }
 
@@ -203,8 +202,7 @@ fn read_credit(table: &TableBase, columns: &Columns<'_>) -> Result<Rows, KeyErro
     }
     let place = credit::place().map_err(|why| fail("source", why))?;
     let bytes = credit::load(&place).map_err(|why| fail("source", why))?;
-    let read = credit::read(&place, &bytes, columns.client, columns.binary)
-        .map_err(|message| KeyError::new("problem.base", message))?;
+    let read = credit::read(&place, &bytes, columns.client, columns.binary)?;
     // Rows that are held out have no part in the constants, which then come with the division.
     let at_once = table.standardize && table.holdout.is_none();
     let (raw, constants): (RawTable, _) = credit::prepare(read.raw, at_once).map_err(unusable)?;
@@ -218,7 +216,8 @@ pub(super) fn unusable(error: TableError) -> KeyError {
         TableError::ConstantColumn(column) => fail(
             "standardize",
             format!(
-                "column \"{column}\" is the same in every row; remove it or do not standardise"
+                "column \"{column}\" is the same in every row; leave it out with ignore = \
+                 [\"{column}\"], or do not standardise"
             ),
         ),
         TableError::TooLarge(column) => fail(

@@ -39,7 +39,7 @@ impl Budget {
         }
         match (most.0 as f64 / each) as u64 {
             0 => {
-                let why = format!("found {}; one round takes {each}", most.0);
+                let why = format!("found {}; one round takes {each}: allow at least that", most.0);
                 Err(KeyError::new(format!("budget.{key}"), why))
             }
             rounds => Ok(rounds),

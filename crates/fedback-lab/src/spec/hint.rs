@@ -68,7 +68,7 @@ fn listed(guess: Option<String>, allowed: &[&str]) -> String {
 }
 
 /// The choice that is a slip of the pen away.
-fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let plain = |word: &str| word.to_lowercase().replace('_', "-");
     let found = plain(found);
     let apart = |choice: &&str| strsim::damerau_levenshtein(&found, &plain(choice));

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rusqlite::ErrorCode;
+
 use super::RunId;
 
 /// An error of the store. Its text is complete: it names the file, what was found and the fix.
@@ -127,6 +129,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether it is about one run, or a part of the file, that is not what was written.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            StoreError::Damaged { .. } => true,
+            StoreError::Sqlite { cause, .. } => is_corrupt(cause),
+            _ => false,
+        }
+    }
+
     /// Whether the user asked for something that cannot be; otherwise something failed.
     pub fn is_input(&self) -> bool {
         match self {
@@ -148,13 +159,18 @@ impl StoreError {
 
 /// SQLite's errors with what to do about them.
 fn sqlite(cause: &rusqlite::Error) -> String {
-    match cause.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => format!(
+    match is_corrupt(cause) {
+        true => format!(
             "is damaged ({cause}): take it from a backup, or record new runs elsewhere with --store \
              PATH"
         ),
-        _ => format!("cannot be used: {cause}"),
+        false => format!("cannot be used: {cause}"),
     }
+}
+
+fn is_corrupt(cause: &rusqlite::Error) -> bool {
+    let code = cause.sqlite_error_code();
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// The known runs, consecutive ones as a range: a sweep may have left thousands.

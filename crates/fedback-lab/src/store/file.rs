@@ -9,17 +9,25 @@
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, ffi};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, TransactionBehavior, ffi};
 
-use super::{RunId, StoreError, schema};
+use super::reader::ReadError;
+use super::{RunId, StoreError, label, schema};
 
 /// `fedb`, in the header of the file.
 pub(super) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"fedb");
 
 /// How long one process waits while another writes.
 const BUSY: Duration = Duration::from_secs(30);
+
+/// How long the creation of a store may take.
+const CREATION: Duration = Duration::from_secs(1);
+
+/// What a file is that no store has been made of yet.
+const EMPTY: &str = "it is empty";
 
 /// Where a store is.
 #[derive(Clone, Debug)]
@@ -81,6 +89,21 @@ impl Location {
         }
     }
 
+    /// Why a run cannot be read, as one of ours.
+    pub(super) fn explain(&self, id: RunId, error: ReadError) -> StoreError {
+        let damaged = |what| StoreError::Damaged { path: self.shown(), id, what };
+        match error {
+            ReadError::Unknown => damaged("it is gone".into()),
+            ReadError::Damaged(what) => damaged(what),
+            ReadError::Sqlite(
+                cause @ (Error::FromSqlConversionFailure(..)
+                | Error::IntegralValueOutOfRange(..)
+                | Error::InvalidColumnType(..)),
+            ) => damaged(cause.to_string()),
+            ReadError::Sqlite(cause) => self.error(cause),
+        }
+    }
+
     /// SQLite says only that it cannot open a file; this finds out why.
     fn unopenable(&self, cause: rusqlite::Error) -> StoreError {
         let directory = self.file.parent().unwrap_or(&self.file);
@@ -95,16 +118,35 @@ impl Location {
         StoreError::Unopenable { path: self.shown(), reason }
     }
 
+    fn empty(&self) -> StoreError {
+        StoreError::NotAStore { path: self.shown(), found: EMPTY }
+    }
+
     fn foreign(&self) -> StoreError {
         let found = "it is an SQLite database of another program";
         StoreError::NotAStore { path: self.shown(), found }
     }
 }
 
-/// Opens the store for reading; `None` where there is none.
+/// Opens the store for reading; `None` where there is none. One that is empty may be just being
+/// created by another process, and is looked at again for a while.
 pub(super) fn read(location: &Location) -> Result<Option<Connection>, StoreError> {
-    if !exists(location)? {
-        return Ok(None);
+    let deadline = Instant::now() + CREATION;
+    loop {
+        match read_now(location) {
+            Err(StoreError::NotAStore { found: EMPTY, .. }) if Instant::now() < deadline => {
+                thread::sleep(CREATION / 50);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn read_now(location: &Location) -> Result<Option<Connection>, StoreError> {
+    match look(location)? {
+        Found::Nothing => return Ok(None),
+        Found::Empty => return Err(location.empty()),
+        Found::Store => {}
     }
     let fail = |cause| location.error(cause);
     // Not read-only, because readers of a WAL also keep its index.
@@ -119,7 +161,7 @@ pub(super) fn read(location: &Location) -> Result<Option<Connection>, StoreError
     };
     // A process killed while it created the store leaves a file that turns out to be empty.
     match mark(&connection).map_err(fail)? {
-        Mark::Blank => Ok(None),
+        Mark::Blank => Err(location.empty()),
         Mark::Foreign => Err(location.foreign()),
         Mark::Format(format) => supported(location, format).map(|()| Some(connection)),
     }
@@ -132,7 +174,7 @@ pub(super) fn write(location: &Location) -> Result<Connection, StoreError> {
 
 /// Opens the store for writing, and creates it where there is none.
 pub(super) fn create(location: &Location) -> Result<Connection, StoreError> {
-    exists(location)?;
+    look(location)?;
     open(location, OpenFlags::SQLITE_OPEN_CREATE)
 }
 
@@ -161,11 +203,19 @@ fn open(location: &Location, flags: OpenFlags) -> Result<Connection, StoreError>
     Ok(connection)
 }
 
-/// Whether there is a store. An empty file is none: it is what SQLite makes first, and `mktemp`.
-fn exists(location: &Location) -> Result<bool, StoreError> {
+/// What is in the place of a store.
+enum Found {
+    Nothing,
+    /// A file without content, of which a store can be made: SQLite makes one first, and `mktemp`.
+    Empty,
+    Store,
+}
+
+/// What is there; what is neither a store nor can become one is refused.
+fn look(location: &Location) -> Result<Found, StoreError> {
     let path = location.shown();
     match fs::metadata(&location.file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => {
             return Err(StoreError::Unopenable { path, reason: error.to_string() });
         }
@@ -175,11 +225,11 @@ fn exists(location: &Location) -> Result<bool, StoreError> {
         Ok(found) if !found.is_file() => {
             return Err(StoreError::NotAStore { path, found: "it is not a regular file" });
         }
-        Ok(found) if found.len() == 0 => return Ok(false),
+        Ok(found) if found.len() == 0 => return Ok(Found::Empty),
         Ok(_) => {}
     }
     match immutable(location).and_then(|connection| mark(&connection)) {
-        Ok(Mark::Format(format)) => supported(location, format).map(|()| true),
+        Ok(Mark::Format(format)) => supported(location, format).map(|()| Found::Store),
         Ok(Mark::Blank | Mark::Foreign) => Err(location.foreign()),
         Err(cause) => Err(location.error(cause)),
     }
@@ -238,6 +288,9 @@ fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
         if mark(&adding)? == Mark::Format(format) {
             adding.execute_batch(added)?;
             adding.pragma_update(None, "user_version", format + 1)?;
+            if format + 1 == schema::FORMAT {
+                label::seal(&adding)?;
+            }
         }
     }
     adding.commit()

@@ -5,6 +5,7 @@ use std::fs;
 use rusqlite::TransactionBehavior;
 
 use super::claim::Claim;
+use super::label::{self, Label};
 use super::{RunId, Store, StoreError, StoredRun, file};
 use crate::event::Ending;
 
@@ -24,11 +25,16 @@ pub fn tag(text: &str) -> Result<String, String> {
 impl Store {
     /// Replaces the tags and the note of a run.
     pub fn annotate(&self, id: RunId, tags: &[String], note: &str) -> Result<(), StoreError> {
-        let sql = "UPDATE run SET tags = ?2, note = ?3 WHERE id = ?1";
-        let changed = file::write(&self.location)?
-            .execute(sql, (id.0, tags.join(" "), note))
-            .map_err(|cause| self.location.error(cause))?;
-        if changed == 0 { Err(self.unknown(id)) } else { Ok(()) }
+        self.change(id, |label| (label.tags, label.note) = (tags.join(" "), note.into()))
+    }
+
+    fn change(&self, id: RunId, change: impl FnOnce(&mut Label)) -> Result<(), StoreError> {
+        let fail = |cause| self.location.error(cause);
+        let mut connection = file::write(&self.location)?;
+        let changing =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
+        label::change(&changing, id, change).map_err(|error| self.explain(id, error))?;
+        changing.commit().map_err(fail)
     }
 
     /// Removes runs, all of them or none. One that is running is refused.
@@ -65,11 +71,10 @@ impl Store {
     /// Takes in a run of another store. One that was running there is interrupted here.
     pub fn insert(&self, run: &StoredRun) -> Result<RunId, StoreError> {
         let id = self.begin(&run.run)?;
-        let sql = "UPDATE run SET started = ?2 WHERE id = ?1";
-        self.connection
-            .execute(sql, (id.0, &run.started))
-            .map_err(|cause| self.location.error(cause))?;
-        self.annotate(id, &run.tags, &run.note)?;
+        self.change(id, |label| {
+            label.started.clone_from(&run.started);
+            (label.tags, label.note) = (run.tags.join(" "), run.note.clone());
+        })?;
         let mut writer = self.writer(id)?;
         run.records.iter().try_for_each(|record| writer.record(record.clone()))?;
         run.cohorts.iter().try_for_each(|cohort| writer.cohort(cohort.clone()))?;

@@ -3,12 +3,13 @@
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_engine::cohort::RecordedCohort;
-use rusqlite::{OptionalExtension, Row, Transaction};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob::{self, Checksum};
 use super::checkpoint::{Checkpoint, KeptBlock};
 use super::file;
-use super::run::{NewRun, Record, RunId, StoredRun, ending, words};
+use super::label::Label;
+use super::run::{NewRun, Record, RunId, RunSummary, StoredRun, words};
 use crate::event::Ending;
 
 /// Why a run cannot be read.
@@ -28,39 +29,70 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
-type Read<T> = Result<T, ReadError>;
+pub(super) type Read<T> = Result<T, ReadError>;
 
-/// A run as it was begun, and how it ended.
+/// A run as it was begun, with the checksum of that, and its label.
 pub(super) struct Begun {
     pub(super) run: NewRun,
-    pub(super) ended: Option<String>,
-    pub(super) failure: Option<String>,
-    started: String,
-    tags: Option<String>,
-    note: Option<String>,
+    pub(super) checksum: Option<i64>,
+    pub(super) label: Label,
+}
+
+impl Begun {
+    /// Refuses a row of the run whose checksum, in column `index`, is another one or missing; runs
+    /// that were begun before format 3 have rows without.
+    fn check(&self, row: &Row<'_>, index: usize, found: Checksum, what: &str) -> Read<()> {
+        let is_sound = match row.get::<_, Option<i64>>(index)? {
+            Some(written) => written == found.finish(),
+            None => self.checksum.is_none(),
+        };
+        if is_sound { Ok(()) } else { Err(unlike(what)) }
+    }
 }
 
 /// Reads one run.
 pub(super) struct Reader<'a> {
-    reading: &'a Transaction<'a>,
+    reading: &'a Connection,
     id: RunId,
     format: i32,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(reading: &'a Transaction<'a>, id: RunId) -> rusqlite::Result<Self> {
+    pub(super) fn new(reading: &'a Connection, id: RunId) -> rusqlite::Result<Self> {
         Ok(Reader { reading, id, format: file::format(reading)? })
+    }
+
+    /// What is listed of the run; `claimed` says whether a process holds it.
+    pub(super) fn summary(&self, claimed: bool) -> Read<RunSummary> {
+        let begun = self.run()?;
+        let ending = begun.label.ending(claimed);
+        let checkpoint = self.checkpoint(&begun, ending.as_ref())?;
+        let checkpoint = checkpoint.map(|(checkpoint, _)| checkpoint).unwrap_or_default();
+        let Begun { run, label, .. } = begun;
+        Ok(RunSummary {
+            id: self.id,
+            set: run.all_set(),
+            name: run.name,
+            ending,
+            round: checkpoint.round,
+            rounds: run.rounds,
+            repetitions: run.repetitions,
+            tags: words(&label.tags),
+            note: label.note,
+            started: label.started,
+            seconds: checkpoint.seconds,
+        })
     }
 
     /// Everything of the run; `claimed` says whether a process holds it.
     pub(super) fn load(&self, claimed: bool) -> Read<StoredRun> {
-        let Begun { run, ended, failure, started, tags, note } = self.run()?;
-        let ending = ending(ended.as_deref(), failure, claimed);
-        let (records, record_rows) = self.records()?;
-        let cohorts = self.cohorts()?;
-        let mut checkpoint = self.checkpoint()?;
+        let begun = self.run()?;
+        let ending = begun.label.ending(claimed);
+        let mut checkpoint = self.checkpoint(&begun, ending.as_ref())?;
+        let (records, record_rows) = self.records(&begun)?;
+        let cohorts = self.cohorts(&begun)?;
         if let Some((checkpoint, rows)) = &mut checkpoint {
-            checkpoint.kept = self.kept()?;
+            checkpoint.kept = self.kept(&begun)?;
             let found = record_rows + cohorts.len() + checkpoint.kept.len();
             if let Some(rows) = rows.filter(|rows| *rows != found as i64) {
                 return Err(damaged(format!("{found} rows of records and states, not {rows}")));
@@ -68,23 +100,20 @@ impl<'a> Reader<'a> {
             if records.last().is_some_and(|last: &Record| last.round > checkpoint.round) {
                 return Err(damaged("records beyond the last checkpoint".into()));
             }
+        } else if !records.is_empty() {
+            return Err(checkpoint_is_missing());
         }
-        // Records are written with a checkpoint, and only a run that has one is done.
-        let written = !records.is_empty() || ending == Some(Ending::Done);
-        if checkpoint.is_none() && written {
-            return Err(damaged("its checkpoint is missing".into()));
-        }
-        let checkpoint = checkpoint.map(|(checkpoint, _)| checkpoint);
+        let Begun { run, label, .. } = begun;
         Ok(StoredRun {
             id: self.id,
             run,
             ending,
-            checkpoint,
+            checkpoint: checkpoint.map(|(checkpoint, _)| checkpoint),
             records,
             cohorts,
-            started,
-            tags: words(&tags.unwrap_or_default()),
-            note: note.unwrap_or_default(),
+            started: label.started,
+            tags: words(&label.tags),
+            note: label.note,
         })
     }
 
@@ -98,25 +127,17 @@ impl<'a> Reader<'a> {
         if self.format >= format { column } else { "NULL" }
     }
 
-    /// Refuses a row whose checksum, the last column, is another one; rows of old have none.
-    fn check(&self, row: &Row<'_>, last: usize, found: Checksum, what: &str) -> Read<()> {
-        match row.get::<_, Option<i64>>(last)? {
-            Some(written) if written != found.finish() => {
-                Err(damaged(format!("{what} does not match its checksum")))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
+    /// The description and the label of the run.
     pub(super) fn run(&self) -> Read<Begun> {
         let sql = format!(
             "SELECT name, spec, directory, plan_hash, stream_format, version, rounds,
-                    repetitions, point, ended, failure, started, {}, {}, {}, {}
+                    repetitions, point, {}, started, ended, failure, {}, {}, {}, {}
              FROM run WHERE id = ?1",
             self.since(4, "facts"),
             self.since(4, "tags"),
             self.since(4, "note"),
-            self.added("checksum")
+            self.added("checksum"),
+            self.since(6, "label_checksum"),
         );
         let begun = |row: &Row<'_>| {
             let run = NewRun {
@@ -129,28 +150,33 @@ impl<'a> Reader<'a> {
                 rounds: row.get::<_, i64>(6)?.cast_unsigned(),
                 repetitions: row.get::<_, i64>(7)?.cast_unsigned(),
                 set: row.get(8)?,
-                facts: row.get(12)?,
+                facts: row.get(9)?,
             };
-            let begun = Begun {
-                run,
-                ended: row.get(9)?,
-                failure: row.get(10)?,
-                started: row.get(11)?,
-                tags: row.get(13)?,
-                note: row.get(14)?,
-            };
-            Ok((begun, row.get::<_, Option<i64>>(15)?))
+            let begun = Begun { run, label: Label::read(row, 10)?, checksum: row.get(15)? };
+            Ok((begun, row.get::<_, Option<i64>>(16)?))
         };
         let found = self.reading.query_one(&sql, [self.id.0], begun).optional()?;
-        let (begun, checksum) = found.ok_or(ReadError::Unknown)?;
-        match checksum.is_none_or(|written| written == begun.run.checksum()) {
-            true => Ok(begun),
-            false => Err(damaged("its description does not match its checksum".into())),
+        let (begun, sealed) = found.ok_or(ReadError::Unknown)?;
+        // Facts came after checksums.
+        let is_sound = match begun.checksum {
+            Some(written) => written == begun.run.checksum(),
+            None => begun.run.facts.is_none(),
+        };
+        if !is_sound {
+            return Err(unlike("its description"));
         }
+        if self.format >= 6 && sealed != Some(begun.label.checksum(self.id, begun.checksum)) {
+            return Err(unlike("its start, end, tags or note"));
+        }
+        Ok(begun)
     }
 
     /// The checkpoint without what clients keep, and how many rows go with it.
-    fn checkpoint(&self) -> Read<Option<(Checkpoint, Option<i64>)>> {
+    fn checkpoint(
+        &self,
+        begun: &Begun,
+        ending: Option<&Ending>,
+    ) -> Read<Option<(Checkpoint, Option<i64>)>> {
         let sql = format!(
             "SELECT round, theta, failed, seconds, {}, {} FROM checkpoint WHERE run = ?1",
             self.added("rows"),
@@ -158,7 +184,14 @@ impl<'a> Reader<'a> {
         );
         let mut statement = self.reading.prepare(&sql)?;
         let mut rows = statement.query([self.id.0])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
+        let Some(row) = rows.next()? else {
+            // Only a run that has one is done.
+            return if ending == Some(&Ending::Done) {
+                Err(checkpoint_is_missing())
+            } else {
+                Ok(None)
+            };
+        };
         let (round, seconds) = (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, f64>(3)?);
         let counted: Option<i64> = row.get(4)?;
         let (server, failed) = (row.get_ref(1)?, row.get_ref(2)?);
@@ -168,7 +201,7 @@ impl<'a> Reader<'a> {
             server.as_blob().unwrap_or_default(),
             failed.as_blob().unwrap_or_default(),
         );
-        self.check(row, 5, found, "its checkpoint")?;
+        begun.check(row, 5, found, "its checkpoint")?;
         let checkpoint = Checkpoint {
             round,
             server: blob::column(row, 1, f64::from_le_bytes)?,
@@ -185,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The records, and in how many rows they are.
-    fn records(&self) -> Read<(Vec<Record>, usize)> {
+    fn records(&self, begun: &Begun) -> Read<(Vec<Record>, usize)> {
         let sql = format!(
             "SELECT last_round, width, rounds, measurements, {}, {} FROM records WHERE run = ?1
              ORDER BY last_round",
@@ -204,7 +237,8 @@ impl<'a> Reader<'a> {
             let encoded = encoded.as_blob().unwrap_or_default();
             let times = row.get_ref(4)?.as_blob_or_null().unwrap_or_default();
             let found = record_checksum(self.id, last, width, [encoded, all], times);
-            self.check(row, 5, found, &format!("a row of records up to round {last}"))?;
+            let what = format!("a row of records up to round {last}");
+            begun.check(row, 5, found, &what)?;
             let times: Vec<f64> = blob::decode(times.unwrap_or_default(), f64::from_le_bytes);
             for (index, round) in rounds.into_iter().enumerate() {
                 let words = &all[index * width * blob::WORD..][..width * blob::WORD];
@@ -216,7 +250,7 @@ impl<'a> Reader<'a> {
         Ok((records, count))
     }
 
-    fn cohorts(&self) -> Read<Vec<RecordedCohort>> {
+    fn cohorts(&self, begun: &Begun) -> Read<Vec<RecordedCohort>> {
         if self.format < 2 {
             return Ok(Vec::new());
         }
@@ -238,13 +272,14 @@ impl<'a> Reader<'a> {
                 members: members.into_iter().map(ClientId).collect(),
             };
             let found = cohort_checksum(self.id, &cohort);
-            self.check(row, 4, found, &format!("the cohort of round {}", cohort.round.0 + 1))?;
+            let what = format!("the cohort of round {}", cohort.round.0 + 1);
+            begun.check(row, 4, found, &what)?;
             cohorts.push(cohort);
         }
         Ok(cohorts)
     }
 
-    fn kept(&self) -> Read<Vec<KeptBlock>> {
+    fn kept(&self, begun: &Begun) -> Read<Vec<KeptBlock>> {
         if self.format < 3 {
             return Ok(Vec::new());
         }
@@ -261,7 +296,7 @@ impl<'a> Reader<'a> {
             };
             let found = kept_checksum(self.id, &block);
             let what = format!("what clients keep from client {} on", block.first);
-            self.check(row, 3, found, &what)?;
+            begun.check(row, 3, found, &what)?;
             blocks.push(block);
         }
         Ok(blocks)
@@ -270,6 +305,14 @@ impl<'a> Reader<'a> {
 
 fn damaged(what: String) -> ReadError {
     ReadError::Damaged(what)
+}
+
+fn unlike(what: &str) -> ReadError {
+    damaged(format!("{what} does not match its checksum"))
+}
+
+fn checkpoint_is_missing() -> ReadError {
+    damaged("its checkpoint is missing".into())
 }
 
 pub(super) fn checkpoint_checksum(

@@ -6,8 +6,8 @@ use fedback_engine::cohort::RecordedCohort;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::Checkpoint;
 use super::blob::Checksum;
+use super::{Checkpoint, StoreError};
 use crate::event::Ending;
 
 /// The number of a run in its store: 1, 2, 3, …
@@ -54,21 +54,17 @@ impl NewRun {
         let checksum = Checksum::default().numbers(&numbers);
         texts.fold(checksum, |sum, text| sum.bytes(text.as_bytes())).finish()
     }
-}
 
-/// How a run ended, none while a living process holds it. `ended` and `failure` are what the store
-/// says, `claimed` what the lock said *before* the store was read: in this order a run that ends
-/// meanwhile is never taken for an interrupted one.
-pub(super) fn ending(
-    ended: Option<&str>,
-    failure: Option<String>,
-    claimed: bool,
-) -> Option<Ending> {
-    match ended {
-        Some("done") => Some(Ending::Done),
-        Some(_) => Some(Ending::Failed(failure.unwrap_or_default())),
-        None if claimed => None,
-        None => Some(Ending::Interrupted),
+    /// What `--set` set, which is among the facts, and the sweep point.
+    pub(super) fn all_set(&self) -> Map<String, Value> {
+        let fields = |text: &String| serde_json::from_str(text).unwrap_or_default();
+        let mut facts: Map<String, Value> = self.facts.as_ref().map(fields).unwrap_or_default();
+        let mut set = match facts.remove("assigned") {
+            Some(Value::Object(assigned)) => assigned,
+            _ => Map::new(),
+        };
+        set.extend(fields(&self.set));
+        set
     }
 }
 
@@ -79,6 +75,15 @@ pub fn standing(ending: Option<&Ending>) -> &'static str {
 
 fn as_standing<S: Serializer>(ending: &Option<Ending>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(standing(ending.as_ref()))
+}
+
+/// The runs of a store, newest first.
+#[derive(Debug, Default)]
+pub struct Runs {
+    /// Those that can be trusted.
+    pub sound: Vec<RunSummary>,
+    /// What is damaged, one error per run.
+    pub damaged: Vec<StoreError>,
 }
 
 /// One line of the list of runs.
@@ -107,12 +112,6 @@ pub struct RunSummary {
     pub started: String,
     /// Seconds of work up to the last checkpoint.
     pub seconds: f64,
-}
-
-/// The fields of several JSON objects; what is none has no fields.
-pub(super) fn merged(objects: [Option<String>; 2]) -> Map<String, Value> {
-    let fields = |text: String| serde_json::from_str::<Map<_, _>>(&text).unwrap_or_default();
-    objects.into_iter().flatten().flat_map(fields).collect()
 }
 
 /// The words of a text.

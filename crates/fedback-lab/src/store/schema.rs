@@ -2,12 +2,12 @@
 
 /// The format of the store that this version writes, and the latest it reads. Format 1 had no
 /// cohorts, format 2 neither checksums nor anything that clients keep, format 3 nothing by which a
-/// run is read without its data, format 4 no times of records; whoever writes to such a store brings it up to date, whoever reads
-/// it finds none.
+/// run is read without its data, format 4 no times of records, format 5 no checksums of labels; whoever
+/// writes to such a store brings it up to date, whoever reads it finds none.
 pub(super) const FORMAT: i32 = ALL.len() as i32;
 
 /// What every format added, the first one first.
-pub(super) const ALL: [&str; 5] = [SCHEMA, COHORTS, CHECKSUMS, FACTS, TIMES];
+pub(super) const ALL: [&str; 6] = [SCHEMA, COHORTS, CHECKSUMS, FACTS, TIMES, LABELS];
 
 /// Large columns come last in each table, so that listings do not read through them.
 ///
@@ -60,8 +60,8 @@ CREATE TABLE cohort (
 ) STRICT;
 ";
 
-/// What format 3 added. `checksum` is the CRC-32 of a row with its keys; rows written before have
-/// none. `rows` counts the rows of records, cohorts and kept that go with a checkpoint. `theta` is the
+/// What format 3 added. `checksum` is the CRC-32 of a row with its keys; runs begun before, and
+/// they alone, have rows without. `rows` counts the rows of records, cohorts and kept that go with a checkpoint. `theta` is the
 /// server's blocks, θ first. A row of `kept` holds what some neighbouring clients keep, as f64.
 const CHECKSUMS: &str = "
 ALTER TABLE run ADD COLUMN checksum INTEGER;
@@ -80,7 +80,7 @@ CREATE TABLE kept (
 ";
 
 /// What format 4 added: `facts` is a JSON object, see [`Facts`](crate::facts::Facts); `tags` are
-/// words with blanks between them. A person may change tags and note, so that no checksum covers them.
+/// words with blanks between them.
 const FACTS: &str = "
 ALTER TABLE run ADD COLUMN tags TEXT NOT NULL DEFAULT '';
 ALTER TABLE run ADD COLUMN note TEXT NOT NULL DEFAULT '';
@@ -90,4 +90,10 @@ ALTER TABLE run ADD COLUMN facts TEXT;
 /// What format 5 added: `seconds` of work by each record of a row, as f64.
 const TIMES: &str = "
 ALTER TABLE records ADD COLUMN seconds BLOB;
+";
+
+/// What format 6 added: the CRC-32 of what changes about a run after it was begun, see
+/// [`Label`](super::label::Label). Every run has it.
+const LABELS: &str = "
+ALTER TABLE run ADD COLUMN label_checksum INTEGER;
 ";

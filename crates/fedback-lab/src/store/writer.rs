@@ -14,8 +14,10 @@ use super::blob;
 use super::checkpoint::KeptBlock;
 use super::claim::Claim;
 use super::file::Location;
-use super::reader::{checkpoint_checksum, cohort_checksum, kept_checksum, record_checksum};
-use super::{Checkpoint, Record, RunId, StoreError};
+use super::reader::{
+    Read, ReadError, checkpoint_checksum, cohort_checksum, kept_checksum, record_checksum,
+};
+use super::{Checkpoint, Record, RunId, StoreError, label};
 use crate::event::Ending;
 
 /// Checkpoints that may wait for the disk before the simulation does.
@@ -254,12 +256,13 @@ fn work(
     messages: Receiver<Message>,
     error: &OnceLock<StoreError>,
 ) {
-    let written = Rows::read(&connection, id).and_then(|mut rows| {
+    let read = Rows::read(&connection, id).map_err(ReadError::Sqlite);
+    let written = read.and_then(|mut rows| {
         messages.iter().try_for_each(|message| match message {
             Message::Write(records, cohorts, checkpoint) => {
-                write(&mut connection, id, &mut rows, &records, &cohorts, &checkpoint)
+                Ok(write(&mut connection, id, &mut rows, &records, &cohorts, &checkpoint)?)
             }
-            Message::Finish(outcome) => end(&connection, id, outcome),
+            Message::Finish(outcome) => end(&mut connection, id, outcome),
             Message::Flush(done) => {
                 // Whoever asked may have gone.
                 let _ = done.send(());
@@ -268,7 +271,7 @@ fn work(
         })
     });
     if let Err(cause) = written {
-        let _ = error.set(location.error(cause));
+        let _ = error.set(location.explain(id, cause));
     }
     drop(messages);
     claim.release(&mut connection);
@@ -382,14 +385,10 @@ fn write_kept(writing: &Transaction<'_>, id: RunId, block: &KeptBlock) -> rusqli
     Ok(())
 }
 
-fn end(connection: &Connection, id: RunId, ending: Ending) -> rusqlite::Result<()> {
+fn end(connection: &mut Connection, id: RunId, ending: Ending) -> Read<()> {
     // The last commit also brings the earlier ones to the disk: what is done survives a power cut.
     connection.pragma_update(None, "synchronous", "full")?;
-    let (ended, failure) = match ending {
-        Ending::Done => (Some("done"), None),
-        Ending::Failed(failure) => (Some("failed"), Some(failure)),
-        Ending::Interrupted => (None, None),
-    };
-    let sql = "UPDATE run SET ended = ?2, failure = ?3 WHERE id = ?1";
-    connection.execute(sql, (id.0, ended, failure)).map(|_| ())
+    let ended = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    label::change(&ended, id, |label| label.end(ending))?;
+    Ok(ended.commit()?)
 }

@@ -1,6 +1,6 @@
 //! Which column is what.
 
-use crate::spec::Missing;
+use crate::spec::{KeyError, Missing, closest};
 
 /// What to look for in the file.
 #[derive(Clone, Copy, Debug)]
@@ -45,27 +45,36 @@ pub(super) struct Places {
 }
 
 impl Columns<'_> {
-    /// Finds every column, or says which is not there.
-    pub(super) fn find(&self, names: &[String]) -> Result<Places, String> {
-        let find = |column: &str, what: &str| {
+    /// Finds every column, or says under its key which is not there.
+    pub(super) fn find(&self, names: &[String]) -> Result<Places, KeyError> {
+        let find = |column: &str, what: &str, key: &str| {
             names.iter().position(|name| name == column).ok_or_else(|| {
-                format!("no {what} column \"{column}\"; columns: {}", names.join(", "))
+                let all: Vec<&str> = names.iter().map(String::as_str).collect();
+                let guess =
+                    closest(column, &all).map(|guess| format!("did you mean \"{guess}\"? "));
+                let (guess, all) = (guess.unwrap_or_default(), all.join(", "));
+                KeyError::new(key, format!("no {what} column \"{column}\"; {guess}columns: {all}"))
             })
         };
-        let perhaps =
-            |column: Option<&str>, what: &str| column.map(|column| find(column, what)).transpose();
-        let label = perhaps(self.label, "label")?;
-        let client = perhaps(self.client, "partition")?;
-        let group = perhaps(self.group, "group")?;
-        let held = perhaps(self.held.as_ref().map(|held| held.column), "holdout")?;
+        let perhaps = |column: Option<&str>, what: &str, key: &str| {
+            column.map(|column| find(column, what, key)).transpose()
+        };
+        let label = perhaps(self.label, "label", "problem.base.label")?;
+        let client = perhaps(self.client, "partition", "problem.base.partition")?;
+        let group = perhaps(self.group, "group", "measure.group")?;
+        let held = self.held.as_ref().map(|held| held.column);
+        let held = perhaps(held, "holdout", "problem.base.holdout")?;
         let special = [(label, "label"), (client, "partition"), (held, "holdout")];
         for (at, (column, what)) in special.iter().enumerate() {
             let other = special[..at].iter().find(|(other, _)| other.is_some() && other == column);
             if let (Some((_, other)), Some(column)) = (other, column) {
-                return Err(format!("\"{}\" is both {other} and {what} column", names[*column]));
+                let why = format!("\"{}\" is both {other} and {what} column", names[*column]);
+                return Err(KeyError::new("problem.base", why));
             }
         }
-        self.ignore.iter().try_for_each(|name| find(name, "ignored").map(|_| ()))?;
+        for name in self.ignore {
+            find(name, "ignored", "problem.base.ignore")?;
+        }
         let is_feature = |column: &usize| {
             !special.iter().any(|(other, _)| *other == Some(*column))
                 && !self.ignore.contains(&names[*column])
@@ -73,15 +82,18 @@ impl Columns<'_> {
         let features: Vec<usize> = match self.features {
             None => (0..names.len()).filter(is_feature).collect(),
             Some(wanted) => {
-                wanted.iter().map(|name| find(name, "feature")).collect::<Result<_, _>>()?
+                let place = |name: &String| find(name, "feature", "problem.base.features");
+                wanted.iter().map(place).collect::<Result<_, _>>()?
             }
         };
         if features.is_empty() {
-            return Err(format!("no column is left as a feature; columns: {}", names.join(", ")));
+            let why = format!("no column is left as a feature; columns: {}", names.join(", "));
+            return Err(KeyError::new("problem.base", why));
         }
         for name in self.one_hot {
-            if !features.contains(&find(name, "one-hot")?) {
-                return Err(format!("the one-hot column \"{name}\" is no feature"));
+            if !features.contains(&find(name, "one-hot", "problem.base.one_hot")?) {
+                let why = format!("the one-hot column \"{name}\" is no feature");
+                return Err(KeyError::new("problem.base.one_hot", why));
             }
         }
         Ok(Places { label, client, group, held, features })

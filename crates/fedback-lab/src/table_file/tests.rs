@@ -13,7 +13,7 @@ const PLAIN: Columns<'static> = Columns {
 };
 
 fn table(text: &str, columns: &Columns<'_>) -> Result<TableFile, String> {
-    read(Path::new("t.csv"), text.as_bytes(), columns)
+    read(Path::new("t.csv"), text.as_bytes(), columns).map_err(|wrong| wrong.message)
 }
 
 #[test]

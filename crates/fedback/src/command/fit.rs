@@ -89,17 +89,17 @@ fn text(fitted: &Fitted, folder: &Folder) -> String {
         }
     }
     page.text += &table(&header, &rows);
-    page.text += &missing(fitted);
+    missing(fitted, &mut page);
     page.text += "  not identified:\n";
     fitted.not_identified.iter().for_each(|what| page.item(what));
     let spec = folder.spec.display();
     page.text + &format!("  wrote {spec}; now: fedback check {spec}\n")
 }
 
-/// Who is not seen again, a line for each client and step.
-fn missing(fitted: &Fitted) -> String {
+/// Who is not seen again, an item for each client and step.
+fn missing(fitted: &Fitted, page: &mut Page) {
     let names = &fitted.input.names;
-    let mut out = String::new();
+    let mut first = true;
     for at in fitted.shown_order() {
         for (missing, test) in &fitted.clients[at].missing {
             if missing.count == 0 {
@@ -117,18 +117,20 @@ fn missing(fitted: &Fitted) -> String {
                 }
                 None => "too few to tell whether it depends on the score".into(),
             };
-            out += &format!(
-                "    {}: {} of {} seen under {} ({:.0} %) are missing under {}; {score}\n",
+            if std::mem::take(&mut first) {
+                page.text += "  not seen again:\n";
+            }
+            page.item(&format!(
+                "{}: {} of {} seen under {} ({:.0} %) are missing under {}; {score}",
                 fitted.input.clients[at],
                 missing.count,
                 missing.of,
                 names[missing.from],
                 100.0 * missing.share(),
                 names[missing.from + 1],
-            );
+            ));
         }
     }
-    if out.is_empty() { out } else { format!("  not seen again:\n{out}") }
 }
 
 /// Which number of a sensitivity it is.

@@ -40,6 +40,8 @@ use fedback::lab::threads;
 use fedback::lab::warning::notes;
 
 use crate::args::SpecArgs;
+use crate::page::Page;
+use crate::{output, screen};
 
 /// What every command that takes time shares.
 pub struct Context {
@@ -74,7 +76,7 @@ impl Context {
         ctrlc::set_handler(move || {
             if stopping.swap(true, Ordering::Relaxed) || !busy.load(Ordering::Relaxed) {
                 crate::progress::clear();
-                crate::output::complain("interrupted");
+                output::complain("interrupted");
                 std::process::exit(130);
             }
         })
@@ -85,15 +87,19 @@ impl Context {
     /// Says something that is no error, unless asked not to.
     pub fn warn(&self, message: &str) {
         if !self.quiet {
-            crate::output::complain(&format!("warning: {message}"));
+            output::complain(&format!("warning: {message}"));
         }
     }
 
     /// Says what was read, and repeats what the spec doubts.
     fn introduce(&self, plans: &[Plan]) {
         let read = plans.first().map(|plan| notes(plan)).unwrap_or_default();
-        if !self.quiet {
-            read.iter().for_each(|note| crate::output::complain(note));
+        for note in read.iter().filter(|_| !self.quiet) {
+            // Lines are broken where somebody reads them on a screen.
+            match screen::columns() {
+                Some(_) => Page::new(note, 0).text.lines().for_each(output::complain),
+                None => output::complain(note),
+            }
         }
         let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
         doubts.iter().for_each(|doubt| self.warn(&format!("doubted in the spec: {doubt}")));

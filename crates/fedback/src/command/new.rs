@@ -1,7 +1,5 @@
 //! `fedback new [PATH]`.
 
-use std::path::Path;
-
 use fedback::core::exp::exp_neg;
 use fedback::core::stream::{Purpose, Seed, Stream};
 use fedback::lab::error::Error;
@@ -27,17 +25,17 @@ pub fn run(args: NewArgs) -> Result<(), Error> {
         let why = "exists already; choose another name: fedback new PATH";
         return Err(Error::input(taken.display(), why));
     }
-    if args.kind == NewKind::Table {
-        write(&rows, &example_rows())?;
+    let is_table = args.kind == NewKind::Table;
+    if is_table {
+        output::write_file(&rows, &example_rows())?;
     }
-    write(&args.path, &spec)?;
+    output::write_file(&args.path, &spec).inspect_err(|_| {
+        if is_table {
+            let _ = std::fs::remove_file(&rows);
+        }
+    })?;
     let path = args.path.display();
     output::print(&format!("wrote {path}; now: fedback run {path}\n"))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text)
-        .map_err(|error| Error::input(path.display(), format!("cannot be written: {error}")))
 }
 
 /// Made-up applicants of three banks; those with high utilisation and income troubles default.

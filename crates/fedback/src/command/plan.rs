@@ -59,7 +59,7 @@ fn write(
         output::write_file(path, &spec)?;
         written.push(format!("wrote {0}; now: fedback run {0}", path.display()));
     }
-    if let Some(path) = &args.figure {
+    if let (Some(path), Ok(_)) = (&args.figure, &advice.best) {
         output::write_svg(path, &advice.figure(&label(plan)).to_svg())?;
         written.push(format!("wrote {}", path.display()));
     }
@@ -138,7 +138,8 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
             add("predicted", format!("{now} after these rounds, at most {later} later ({how})"));
             "reached and kept by".to_string()
         }
-        Err(binding) => format!("out of reach: {}", binding.reason),
+        // The reason is the error that follows.
+        Err(_) => "is out of reach".to_string(),
     };
     if let Some(verified) = &advice.verified {
         let verdict = if verified.holds { "holds" } else { "DOES NOT HOLD" };
@@ -202,7 +203,7 @@ fn text(plan: &Plan, advice: &Advice, written: &[String]) -> String {
     let mut page = Page::new(&heading, COLUMN);
     rows.iter().for_each(|(name, value)| page.row(name, value));
     let mut text = page.text;
-    if std::io::stdout().is_terminal() && !advice.alternatives.is_empty() {
+    if std::io::stdout().is_terminal() && advice.best.is_ok() {
         let (columns, rows) = screen::chart();
         let chart = advice.figure(&label(plan)).to_text(columns, rows);
         text.push_str(&format!("\n{chart}\n"));

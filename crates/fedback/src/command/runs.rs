@@ -3,28 +3,39 @@
 use std::path::Path;
 
 use fedback::lab::error::Error;
-use fedback::lab::store::{RunSummary, Store, standing};
+use fedback::lab::store::{RunSummary, Runs, Store, standing};
 use serde_json::json;
 
 use super::{Context, label_of};
 use crate::args::RunsArgs;
-use crate::output;
+use crate::output::{self, plural};
 use crate::table::table;
 
 pub fn run(context: &Context, args: RunsArgs) -> Result<(), Error> {
     let nowhere = context.store == Path::new("none");
     let store = if nowhere { None } else { Store::open_existing(&context.store)? };
-    let runs = store.map_or(Ok(Vec::new()), |store| store.runs())?;
-    if args.json {
-        return output::print_json(&json!(runs));
+    let Runs { sound, damaged } = store.map_or(Ok(Runs::default()), |store| store.runs())?;
+    let place = context.store.display();
+    match (&sound[..], args.json) {
+        (_, true) => output::print_json(&json!(sound))?,
+        ([], false) if damaged.is_empty() => {
+            output::print(&format!("no runs in {place}; `fedback run SPEC` records one\n"))?;
+        }
+        ([], false) => {}
+        (_, false) => {
+            let header = ["run", "name", "state", "round", "rounds", "started"].map(String::from);
+            output::print(&table(&header, &sound.iter().map(row).collect::<Vec<_>>()))?;
+        }
     }
-    if runs.is_empty() {
-        let place = context.store.display();
-        return output::print(&format!("no runs in {place}; `fedback run SPEC` records one\n"));
+    damaged.iter().for_each(|damage| context.warn(&damage.to_string()));
+    match damaged.len() {
+        0 => Ok(()),
+        some => {
+            let all = plural((some + sound.len()) as u64, "run", "runs");
+            let why = format!("{place}: {some} of {all} cannot be trusted, and not listed");
+            Err(Error::Failed(why))
+        }
     }
-    let header = ["run", "name", "state", "round", "rounds", "started"].map(String::from);
-    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-    output::print(&table(&header, &rows))
 }
 
 fn row(run: &RunSummary) -> Vec<String> {

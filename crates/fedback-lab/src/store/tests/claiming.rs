@@ -146,7 +146,7 @@ fn two_runs_are_written_to_one_store_at_once() {
         assert_eq!(run.ending, Some(Ending::Done));
         assert_eq!(rounds(&run), (0..200).collect::<Vec<_>>());
     }
-    assert_eq!(store.runs().unwrap().len(), 3);
+    assert_eq!(store.runs().unwrap().sound.len(), 3);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn tags_and_notes_are_kept() {
     store.annotate(id, &["paper".into(), "wide".into()], "for Ada").unwrap();
     let run = store.load(id).unwrap();
     assert_eq!((run.tags, run.note.as_str()), (vec!["paper".into(), "wide".into()], "for Ada"));
-    let listed = &store.runs().unwrap()[0];
+    let listed = &store.runs().unwrap().sound[0];
     assert_eq!((&listed.tags[1][..], &listed.note[..]), ("wide", "for Ada"));
     let error = store.annotate(RunId(9), &[], "").unwrap_err();
     assert!(matches!(error, StoreError::UnknownRun { .. }), "{error}");
@@ -32,7 +32,7 @@ fn what_was_set_is_listed() {
     let store = place.open();
     let facts = Some(r#"{"assigned":{"rounds":40}}"#.to_string());
     store.begin(&NewRun { facts, ..new_run() }).unwrap();
-    let set = serde_json::Value::Object(store.runs().unwrap().remove(0).set);
+    let set = serde_json::Value::Object(store.runs().unwrap().sound.remove(0).set);
     assert_eq!(set.to_string(), r#"{"rounds":40,"algorithm.local_steps":5}"#);
 }
 
@@ -60,7 +60,7 @@ fn a_running_run_is_not_removed() {
     assert!(matches!(error, StoreError::AlreadyRunning { .. }), "{error}");
     drop(writer);
     store.remove(&[id]).unwrap();
-    assert!(store.runs().unwrap().is_empty());
+    assert!(store.runs().unwrap().sound.is_empty());
 }
 
 #[test]

@@ -16,14 +16,24 @@ fn no_store_is_none_and_nothing_is_created() {
     assert!(place.files().is_empty());
 }
 
+/// Nothing can be read from an empty file, and that is said; it is not taken for a store without
+/// runs, which a damaged one would then seem to be.
+fn is_empty(place: &Place) {
+    let error = Store::open_existing(&place.store()).unwrap_err();
+    assert!(error.is_input() && error.to_string().contains("it is empty"), "{error}");
+}
+
 #[test]
 fn an_empty_file_is_no_store_yet() {
     let place = Place::new();
     fs::write(place.store(), "").unwrap();
-    assert!(Store::open_existing(&place.store()).unwrap().is_none());
+    is_empty(&place);
     assert_eq!(fs::metadata(place.store()).unwrap().len(), 0);
     place.open().begin(&new_run()).unwrap();
-    assert_eq!(Store::open_existing(&place.store()).unwrap().unwrap().runs().unwrap().len(), 1);
+    assert_eq!(
+        Store::open_existing(&place.store()).unwrap().unwrap().runs().unwrap().sound.len(),
+        1
+    );
 }
 
 /// A process killed between the first page and the end of the commit that creates the store leaves
@@ -44,11 +54,11 @@ fn a_store_half_created_is_no_store_yet() {
 
     let half = fs::read(place.store()).unwrap();
     write_journal();
-    assert!(Store::open_existing(&place.store()).unwrap().is_none());
+    is_empty(&place);
     fs::write(place.store(), half).unwrap();
     write_journal();
     assert_eq!(place.open().begin(&new_run()).unwrap(), RunId(1));
-    assert_eq!(place.open().runs().unwrap().len(), 1);
+    assert_eq!(place.open().runs().unwrap().sound.len(), 1);
 }
 
 /// Opens `path` both ways; each must fail, name the path and leave the directory as it was.
@@ -116,7 +126,7 @@ fn a_newer_store_is_refused_with_the_fix() {
     connection.pragma_update(None, "user_version", schema::FORMAT + 1).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(error, StoreError::Newer { found: 6, supported: 5, .. }));
+    assert!(matches!(error, StoreError::Newer { found: 7, supported: 6, .. }));
     assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
@@ -146,7 +156,7 @@ fn without_wal_the_store_has_a_rollback_journal() {
     let mut writer = store.writer(id).unwrap();
     writer.record(record(0)).unwrap();
     writer.checkpoint(checkpoint(3)).unwrap();
-    assert_eq!(store.runs().unwrap()[0].ending, None);
+    assert_eq!(store.runs().unwrap().sound[0].ending, None);
     writer.finish(&Ending::Done).unwrap();
     assert_eq!(rounds(&store.load(id).unwrap()), [0]);
 }
@@ -160,7 +170,7 @@ fn a_store_with_wal_can_be_moved_to_where_there_is_none() {
 
     let before = fs::read(place.store()).unwrap();
     let store = Store::open_existing(&place.store()).unwrap().unwrap();
-    assert_eq!(store.runs().unwrap().len(), 1);
+    assert_eq!(store.runs().unwrap().sound.len(), 1);
     assert_eq!(fs::read(place.store()).unwrap(), before, "listing does not write");
 
     drop(store.writer(id).unwrap());
@@ -176,12 +186,13 @@ fn listing_does_not_wait_for_another_process_that_writes() {
         store.connection.transaction_with_behavior(TransactionBehavior::Exclusive).unwrap();
     writing.execute("UPDATE run SET name = 'changed'", []).unwrap();
     let other = Store::open_existing(&place.store()).unwrap().unwrap();
-    assert_eq!(other.runs().unwrap()[0].name, "paper-gaussian");
+    assert_eq!(other.runs().unwrap().sound[0].name, "paper-gaussian");
 }
 
 /// A store of an earlier format is read as it is and brought up to date by the first who writes.
 #[test]
 fn an_old_store_is_brought_up_to_date() {
+    let without_labels = "ALTER TABLE run DROP COLUMN label_checksum; PRAGMA user_version = 5;";
     let without_times = "ALTER TABLE records DROP COLUMN seconds; PRAGMA user_version = 4;";
     let without_facts = "ALTER TABLE run DROP COLUMN facts; ALTER TABLE run DROP COLUMN note;
         ALTER TABLE run DROP COLUMN tags; PRAGMA user_version = 3;";
@@ -191,8 +202,8 @@ fn an_old_store_is_brought_up_to_date() {
         PRAGMA user_version = 2;";
     let without_cohorts = "DROP TABLE cohort; PRAGMA user_version = 1;";
     let mut undo = String::new();
-    let steps = [without_times, without_facts, without_checksums, without_cohorts];
-    for (step, format) in steps.into_iter().zip([4, 3, 2, 1]) {
+    let steps = [without_labels, without_times, without_facts, without_checksums, without_cohorts];
+    for (step, format) in steps.into_iter().zip([5, 4, 3, 2, 1]) {
         undo += step;
         old_store(&undo, format);
     }
@@ -221,5 +232,5 @@ fn old_store(undo: &str, old: i32) {
     writer.checkpoint(checkpoint(1)).unwrap();
     writer.flush().unwrap();
     assert_eq!(store.load(id).unwrap().cohorts, [cohort]);
-    assert_eq!(place.open().runs().unwrap().len(), 1);
+    assert_eq!(place.open().runs().unwrap().sound.len(), 1);
 }

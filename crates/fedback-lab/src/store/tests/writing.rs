@@ -150,7 +150,8 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
         let id = store.begin(&new_run()).unwrap();
         (id, store.writer(id).unwrap())
     };
-    let (_, done) = begin();
+    let (_, mut done) = begin();
+    done.checkpoint(checkpoint(40)).unwrap();
     done.finish(&Ending::Done).unwrap();
     let (_, failed) = begin();
     failed.finish(&Ending::Failed("diverged in round 3".into())).unwrap();
@@ -160,7 +161,7 @@ fn the_list_has_the_newest_first_and_tells_the_states() {
     let (running, _writer) = begin();
     store.begin(&new_run()).unwrap();
 
-    let runs = store.runs().unwrap();
+    let runs = store.runs().unwrap().sound;
     let states: Vec<_> = runs.iter().map(|run| (run.id.0, standing(run.ending.as_ref()))).collect();
     let expected =
         [(5, "interrupted"), (4, "running"), (3, "interrupted"), (2, "failed"), (1, "done")];
