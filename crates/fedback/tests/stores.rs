@@ -78,7 +78,7 @@ fn checksums_of_format_4_are_those_of_today() {
     assert_eq!(stored, again);
 }
 
-/// `stores/format-5.db` was written by commit d232d61: one run with a tag and a note, which is done.
+/// `stores/format-5.db` was written by commit d232d61: one run, done, with a tag and a note.
 /// Whoever writes to it gives its labels checksums.
 #[test]
 fn labels_of_format_5_are_kept_and_sealed() {

@@ -1,4 +1,4 @@
-//! A handful of E, each by a search of its own: what is drawn, and what may be cheaper than the best of all.
+//! A handful of E, each by a search of its own: what is drawn, and may be cheaper than the best.
 //!
 //! A search for the best of all E leaves those that cannot be it as soon as that is clear, and what it
 //! has seen of them may be far from the best they can do.

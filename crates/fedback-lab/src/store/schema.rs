@@ -2,8 +2,8 @@
 
 /// The format of the store that this version writes, and the latest it reads. Format 1 had no
 /// cohorts, format 2 neither checksums nor anything that clients keep, format 3 nothing by which a
-/// run is read without its data, format 4 no times of records, format 5 no checksums of labels; whoever
-/// writes to such a store brings it up to date, whoever reads it finds none.
+/// run is read without its data, format 4 no times of records, format 5 no checksums of labels;
+/// whoever writes to such a store brings it up to date, whoever reads it finds none.
 pub(super) const FORMAT: i32 = ALL.len() as i32;
 
 /// What every format added, the first one first.
@@ -61,7 +61,8 @@ CREATE TABLE cohort (
 ";
 
 /// What format 3 added. `checksum` is the CRC-32 of a row with its keys; runs begun before, and
-/// they alone, have rows without. `rows` counts the rows of records, cohorts and kept that go with a checkpoint. `theta` is the
+/// they alone, have rows without. `rows` counts the rows of records, cohorts and kept that go with
+/// a checkpoint. `theta` is the
 /// server's blocks, θ first. A row of `kept` holds what some neighbouring clients keep, as f64.
 const CHECKSUMS: &str = "
 ALTER TABLE run ADD COLUMN checksum INTEGER;
