@@ -16,6 +16,8 @@ pub enum Error {
     Question(KeyError),
     /// The run failed; what was recorded is kept. Exit code 1.
     Failed(String),
+    /// What was asked about has not ended yet. Exit code 3.
+    Unfinished(String),
     /// The user asked to stop. Exit code 130.
     Interrupted(String),
 }
@@ -31,6 +33,7 @@ impl Error {
         match self {
             Error::Failed(_) => 1,
             Error::Input(_) | Error::Question(_) => 2,
+            Error::Unfinished(_) => 3,
             Error::Interrupted(_) => 130,
         }
     }
@@ -40,9 +43,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Question(error) => error.fmt(f),
-            Error::Input(message) | Error::Failed(message) | Error::Interrupted(message) => {
-                f.write_str(message)
-            }
+            Error::Input(message)
+            | Error::Failed(message)
+            | Error::Unfinished(message)
+            | Error::Interrupted(message) => f.write_str(message),
         }
     }
 }

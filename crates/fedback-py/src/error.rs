@@ -19,7 +19,7 @@ pub fn raise(error: Error) -> PyErr {
     match error {
         Error::Input(message) => InputError::new_err(message),
         Error::Question(error) => wrong(error),
-        Error::Failed(message) => RunError::new_err(message),
+        Error::Failed(message) | Error::Unfinished(message) => RunError::new_err(message),
         Error::Interrupted(message) => PyKeyboardInterrupt::new_err(message),
     }
 }

@@ -172,7 +172,7 @@ fn warnings(
         }
         let held = own.and_then(|own| own.held().find(|(held, _)| *held == client as usize));
         if let Some((_, table)) = held {
-            let numbers = (table.values.len() + table.labels.len()) as u64;
+            let numbers = table.values.len() as u64;
             let told = limits.answers_in_all.saturating_mul(forecast.numbers as u64);
             if told >= numbers {
                 all.push(format!(

@@ -1,5 +1,6 @@
 //! What the user can type.
 
+mod federate;
 mod site;
 mod store;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use federate::*;
 pub use site::*;
 pub use store::*;
 
@@ -67,6 +69,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Redraw the paper's figures and judge its claims
     Reproduce(ReproduceArgs),
+    /// How the runs of a federation stand, for automation
+    Federate(FederateArgs),
     /// What a site of a federation decides for itself: its policy, its ledger, its service
     Site(SiteArgs),
     /// Get a table that specs know by name

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain(&match &error {
-                Error::Interrupted(message) => message.clone(),
+                Error::Interrupted(message) | Error::Unfinished(message) => message.clone(),
                 // A field of a question by the name of its option.
                 Error::Question(wrong) => {
                     let option = wrong.key.replace('_', "-");
@@ -68,6 +68,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Score(args)) => command::score::run(&context, args),
         Some(Command::Import(args)) => command::import::run(&context, args),
         Some(Command::Compare(args)) => command::compare::run(&context, args),
+        Some(Command::Federate(args)) => command::federate::run(&context, args),
         Some(Command::Site(args)) => command::site::run(args),
         Some(Command::Data(args)) => command::data::run(&context, args),
         Some(Command::Schema) => command::schema::run(),

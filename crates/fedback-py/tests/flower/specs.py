@@ -80,6 +80,7 @@ local_steps = 3
 batch = 2
 deploy = "round"
 step_size = { constant = 0.05 }
+clip = 50.0
 """
 
 SITES = (

@@ -15,7 +15,10 @@ from fedback.flower.settings import RunSettings
 def sites(spec, held=("2,0", "1")):
     """Nodes that hold some clients each, and their tables."""
     data = str(spec.with_name("rows-{client}.csv"))
-    nodes = {n + 1: {"clients": clients, "data": data} for n, clients in enumerate(held)}
+    nodes = {
+        n + 1: {"clients": clients, "data": data, "spec": str(spec)}
+        for n, clients in enumerate(held)
+    }
     return Loopback({"spec": str(spec)}, nodes)
 
 
@@ -57,6 +60,9 @@ def test_who_cannot_be_counted_is_named(place):
     spec.with_name("rows-1.csv").unlink()
     with pytest.raises(Refused, match=r"node 2: data .*rows-1.csv is not there"):
         federate(sites(spec), settings(spec))
+    theirs = Loopback({"spec": str(spec)}, {1: {"clients": "0,1,2", "data": "/srv/rows.csv"}})
+    with pytest.raises(Refused, match="node config: data needs spec"):
+        federate(theirs, settings(spec))
     bare = Loopback({"spec": str(spec)}, {1: {"clients": "0,1,2"}})
     with pytest.raises(Refused, match="node config: data is missing"):
         federate(bare, settings(spec))

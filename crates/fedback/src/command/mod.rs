@@ -6,6 +6,7 @@ pub mod compare;
 pub mod data;
 pub mod exact;
 pub mod export;
+pub mod federate;
 pub mod fit;
 mod groups;
 pub mod import;

@@ -47,7 +47,7 @@ fn people_who_leave_are_noticed() {
     let warning = stderr(&output);
     assert!(warning.contains("who leaves depends on the score"), "{warning}");
     assert!(warning.contains("% at south") && !warning.contains("north"), "{warning}");
-    let text = stdout(&output);
+    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("no evidence that it depends on the score"), "{text}");
     let json = folder.json(&["--force"]);
     let missing = |client: usize| &json["clients"][client]["missing"][0];

@@ -1,4 +1,5 @@
-"""The ClientApp: a node answers whom it holds, and works when told to.
+"""The ClientApp: a node answers whom it holds, and works when told to; or its site's service does,
+and the node passes on what is asked and said.
 
 Whatever goes wrong at a site stays there. The reply to a question or an order that cannot be met
 is a [`Refusal`] with a sentence of ours; the traceback, which may quote a row, goes to the node's
@@ -16,6 +17,7 @@ from flwr.clientapp import ClientApp
 
 import fedback
 
+from . import relay
 from .census import Gathered
 from .messages import (
     Answer,
@@ -55,9 +57,12 @@ def reply(message: Message, context: Context, respond: dict) -> Message:
     try:
         asked = decode(message.content, *respond)
         kind = type(asked).__name__.lower()
-        content = respond[type(asked)](
-            NodeSettings.read(context.node_config, context.run_config), asked
-        )
+        settings = NodeSettings.read(context.node_config, context.run_config)
+        if settings.site is None:
+            content = respond[type(asked)](settings, asked)
+        else:
+            changes = [f"{key}={value}" for key, value in settings.set]
+            content = relay.ask(settings.site, asked, changes)
     except (BadMessage, BadSetting) as reason:
         logger.error("refused: %s", reason)
         content = Refusal(version=fedback.__version__, reason=str(reason))

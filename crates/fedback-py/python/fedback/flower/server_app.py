@@ -15,7 +15,7 @@ from . import census
 from .folder import check_result, confined, write_result
 from .holders import Holders
 from .journal import as_json, say, warn
-from .settings import RunSettings, values
+from .settings import BadSetting, RunSettings, values
 from .transport import Transport
 
 app = ServerApp()
@@ -42,6 +42,7 @@ def federate(grid: Grid, settings: RunSettings):
     if settings.json is not None:
         check_result(settings.json)
     spec = fedback.Spec(settings.spec).set(values(settings.set))
+    check_bounded(spec, settings)
     holders = None if settings.sites is None else Holders.read(settings.sites)
     if holders is None:
         warn("unlisted", "fedback: no list of sites: any registered node may claim any client")
@@ -78,6 +79,17 @@ def federate(grid: Grid, settings: RunSettings):
     own = f"{waiting:.2f} s in Flower and at the sites, {seconds - waiting:.3f} s here"
     say("time", f"fedback: {seconds:.2f} s, of which {own}", **fields)
     return run
+
+
+def check_bounded(spec: fedback.Spec, settings: RunSettings) -> None:
+    """Refuses a run in which a site could move the model at will."""
+    kind = spec.table.get("problem", {}).get("base", {}).get("kind")
+    known = kind not in ("sites", "custom") or "clip" in spec.table.get("algorithm", {})
+    if not known and not settings.unbounded:
+        raise BadSetting(
+            "the plan has no algorithm.clip and the server no data, so that nothing bounds what a "
+            "site sends: set algorithm.clip, or unbounded=true in the run config"
+        )
 
 
 def began(settings: RunSettings) -> None:

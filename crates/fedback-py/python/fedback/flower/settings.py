@@ -33,6 +33,7 @@ class RunSettings:
     | json | none | where to write the result as JSON | an absolute path |
     | sites | none | the list of sites: who may hold which client | an absolute path |
     | log | text | what log lines are | `text` or `json` |
+    | unbounded | false | runs although nothing bounds what sites send | true, false |
     """
 
     spec: str
@@ -46,6 +47,7 @@ class RunSettings:
     json: str | None
     sites: str | None
     log: str
+    unbounded: bool
 
     @staticmethod
     def read(config) -> RunSettings:
@@ -68,6 +70,7 @@ class RunSettings:
             json=absolute(config, "json"),
             sites=absolute(config, "sites"),
             log=choice(config, "log", "text", "json"),
+            unbounded=bool(config.get("unbounded", False)),
         )
 
 
@@ -82,19 +85,38 @@ class NodeSettings:
     | partition-id, num-partitions | none | node i of n holds the clients c with c mod n = i |
     | observe | none | the site's function, `module:function` or `/path/file.py:function` |
     | data | none | the site's own table; for several clients, a path with `{client}` in it |
+    | site | none | the socket of the site's service, which decides all of the above |
+
+    A node's own spec is pinned: what the run config sets does not change it.
     """
 
-    spec: str
+    spec: str | None
     set: tuple[tuple[str, str], ...]
     clients: tuple[int, ...] | None
     partition: tuple[int, int] | None
     observe: str | None
     data: str | None = None
+    site: str | None = None
 
     @staticmethod
     def read(node_config, run_config) -> NodeSettings:
         """The settings of a node in a run."""
-        spec = absolute(node_config, "spec", "node") or absolute(run_config, "spec")
+        changes = overrides(run_config.get("set", ""))
+        if site := absolute(node_config, "site", "node"):
+            others = sorted(set(node_config) & {"spec", "clients", "observe", "data"})
+            if others:
+                raise BadSetting(
+                    f"node config: {others[0]} is for the policy of the site's service"
+                )
+            return NodeSettings(None, changes, None, None, None, site=site)
+        own = absolute(node_config, "spec", "node")
+        spec = own or absolute(run_config, "spec")
+        data = absolute(node_config, "data", "node")
+        if data is not None and own is None:
+            raise BadSetting(
+                "node config: data needs spec, the site's own copy: else the operator's spec would "
+                "say what is read"
+            )
         if spec is None:
             raise BadSetting("node config: spec is missing, and the run config has none either")
         clients = partition = None
@@ -111,11 +133,11 @@ class NodeSettings:
             )
         return NodeSettings(
             spec=spec,
-            set=overrides(run_config.get("set", "")),
+            set=changes if own is None else (),
             clients=clients,
             partition=partition,
             observe=node_config.get("observe") or None,
-            data=absolute(node_config, "data", "node"),
+            data=data,
         )
 
 
