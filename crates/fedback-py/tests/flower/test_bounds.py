@@ -13,7 +13,7 @@ from test_transport import absent, changed, connect, events, grid, order, pairs,
 from fedback.flower import client_app
 from fedback.flower.census import counted
 from fedback.flower.harmless import LONGEST, harmless
-from fedback.flower.inflation import SPARE, Guard
+from fedback.flower.inflation import SPARE, Guard, guard
 from fedback.flower.messages import BadMessage, Refusal, Update, decode, encode
 from fedback.flower.roster import Refused
 
@@ -126,11 +126,19 @@ def reply(data: bytes = bytes(24)) -> Message:
 
 
 def test_a_reply_that_is_not_too_large_is_put_together():
-    guard = Guard()
-    guard.asked = 24
-    found = guard(*contents(reply()))
+    own = Guard()
+    own.asked = 24
+    found = own(*contents(reply()))
     assert found.content["array"]["delta"].data == bytes(24)
     assert isinstance(http_grid.inflate_object_from_contents, Guard)
+
+
+def test_a_late_reply_to_a_larger_order_is_not_too_large(spec):  # noqa: F811
+    run = connect(grid(spec))
+    run.ask(order(spec))
+    asked = guard.asked
+    run.ask(order(spec, pairs=((0, 2),)))
+    assert guard.asked == asked > 0
 
 
 def test_a_piece_that_is_named_a_thousand_times_is_not_a_thousand_pieces():

@@ -91,6 +91,12 @@ def test_a_client_that_only_a_stranger_holds_is_missing(spec, holders):  # noqa:
         connect(keyed(grid(spec, nodes)), holders).ask(order(spec))
 
 
+def test_a_client_that_the_list_forgets_is_named(spec, tmp_path):  # noqa: F811
+    some = Holders.read(written(tmp_path, {11: [0, 3], 12: [1, 4]}))
+    with pytest.raises(Refused, match="client 2: held .*; the list gives client 2 to nobody"):
+        connect(keyed(grid(spec)), some).ask(order(spec))
+
+
 def test_a_census_counts_only_what_is_a_sites_own(place, tmp_path, caplog):
     spec = place("sites")  # noqa: F811
     listed = written(tmp_path, {1: [2, 0], 2: [1]})

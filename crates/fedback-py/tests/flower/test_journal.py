@@ -15,6 +15,7 @@ import fedback
 from fedback.flower import journal
 from fedback.flower.roster import Roster
 from fedback.flower.server_app import federate
+from fedback.flower.transport import Transport
 
 
 def lines(caplog) -> list[str]:
@@ -91,6 +92,24 @@ def test_it_is_back_as_soon_as_it_says_anything(spec, caplog):  # noqa: F811
     assert not run._roster.twice()
 
 
+def test_at_the_start_a_node_that_flower_gives_up_may_still_come_back(spec):  # noqa: F811
+    loop = grid(spec)
+    loop.answers[13] = lambda message, context: "Node Unavailable"
+    look, looks = loop.get_nodes, []
+
+    def later():
+        looks.append(1)
+        if len(looks) == 3:
+            loop.activated[13] = "2"
+            del loop.answers[13]
+        return look()
+
+    loop.get_nodes = later
+    run = Transport(loop, fedback.__version__, 60.0, 0.2)
+    run.ask(order(spec))
+    assert len(pairs(events(run))) == 5
+
+
 def test_one_that_comes_and_does_not_answer_costs_one_deadline_too(spec):  # noqa: F811
     loop, run = lost(spec)
     run._deadline = 0.2
@@ -129,6 +148,22 @@ def test_late_updates_are_no_warnings_and_bad_ones_are(place, caplog):
         federate(test_runs.grid(spec, set), test_runs.settings(spec, set))
     late = [record for record in caplog.records if getattr(record, "event", "") == "refused"]
     assert late and all(record.levelname == "INFO" for record in late), late
+
+
+def test_of_first_arrivals_everybody_is_asked_again_and_late_is_no_warning(spec, caplog):  # noqa: F811
+    loop = grid(spec)
+    run = Transport(loop, fedback.__version__, 0.2, 0.2, first_arrivals=True)
+    run.ask(order(spec))
+    events(run)
+    loop.dead = {13}
+    with caplog.at_level(logging.INFO):
+        for round in (1, 2, 3):
+            run.ask(order(spec, round=round))
+            events(run)
+    sent = [m.metadata.message_type for m in loop.seen if m.metadata.dst_node_id == 13]
+    assert sent == ["query"] + 4 * ["train"]
+    late = [r.levelname for r in caplog.records if getattr(r, "event", "") == "late"]
+    assert late == 3 * ["INFO"]
 
 
 def test_an_update_of_another_round_is_no_warning(spec, caplog):  # noqa: F811

@@ -47,15 +47,17 @@ def federate(grid: Grid, settings: RunSettings):
     if holders is None:
         warn("unlisted", "fedback: no list of sites: any registered node may claim any client")
     clients = spec.table.get("problem", {}).get("clients")
+    algorithm = spec.table.get("algorithm", {})
     transport = Transport(
         grid,
         fedback.__version__,
         settings.wait,
         # First arrivals may have a deadline of their own.
-        spec.table.get("algorithm", {}).get("deadline", settings.deadline),
+        algorithm.get("deadline", settings.deadline),
         holders,
         federation=clients if isinstance(clients, int) else fedback.Site(spec).federation,
         rounds=spec.table.get("rounds"),
+        first_arrivals=algorithm.get("scheme") == "first-arrivals",
         began=lambda: began(settings),
     )
     if census.needed(spec):

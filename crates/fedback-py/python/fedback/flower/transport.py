@@ -53,6 +53,7 @@ class Transport:
         holders: Holders | None = None,
         federation: int | None = None,
         rounds: int | None = None,
+        first_arrivals: bool = False,
         began: Callable[[], None] = lambda: None,
     ):
         self._grid = grid
@@ -63,8 +64,10 @@ class Transport:
         self._deadline = deadline
         self._roster: Roster | None = None
         self._nodes: dict[int, Node] = {}
-        self._versions: set[str] = set()
+        self._versions = {version}
+        self._unavailable: dict[int, str] = {}
         self._began = began
+        self._first_arrivals = first_arrivals
         self._gathering = True
         self._mail = Mailbox(grid)
         self._events: deque = deque()
@@ -98,7 +101,9 @@ class Transport:
         self._roster.round = order.round
         again = self._order is not None and self._order.round == order.round
         clients = set(order.clients.tolist())
-        guard.asked = 8 * (order.thetas.shape[1] + order.kept.shape[1] + 1) * len(order.clients)
+        size = 8 * (order.thetas.shape[1] + order.kept.shape[1] + 1) * len(order.clients)
+        # What was asked earlier may still come.
+        guard.asked = max(guard.asked, size)
         self._order = order
         self._ask += 1
         self._events.clear()
@@ -222,8 +227,14 @@ class Transport:
         text = f"{who}: held by no node" + (f" (waited {self._wait:g} s)" if late else "")
         for node, reason in sorted(self._roster.refused.items()):
             text += f"; {self._name(node)} was refused: {reason}"
+        for node, reason in sorted(self._unavailable.items()):
+            text += f"; {self._name(node)} has not answered: {reason}"
         for node in self._questions():
             text += f"; {self._name(node)} has not answered"
+        owners = self._holders.owner if self._holders else lambda _: ""
+        nobody = [client for client in missing or [] if owners(client) == "nobody"]
+        if nobody:
+            text += f"; the list gives client {listed(nobody)} to nobody"
         return text
 
     def _look(self) -> None:
@@ -233,6 +244,7 @@ class Transport:
         for node in [node for node in self._nodes if self._nodes[node] != nodes.get(node)]:
             self._tell("gone", node, "is gone")
             del self._nodes[node]
+            self._unavailable.pop(node, None)
             self._roster.drop(node)
             self._mail.forget(node)
         for node in [node for node in nodes if node not in self._nodes]:
@@ -285,8 +297,11 @@ class Transport:
         """A deadline has passed without a word of a node."""
         number = self._order.round + 1
         self.journal.late(self._name(node))
-        self._tell("late", node, f"is late in round {number}", warn, round=number)
-        self._roster.missed(node)
+        # Of first arrivals it is expected that some are late, and everybody is asked every time.
+        tell = say if self._first_arrivals else warn
+        self._tell("late", node, f"is late in round {number}", tell, round=number)
+        if not self._first_arrivals:
+            self._roster.missed(node)
 
     def _rest(self) -> None:
         time.sleep(self._pause)
@@ -300,7 +315,8 @@ class Transport:
 
     def _take(self, sent: Sent, reply: Message) -> None:
         if reply.has_error():
-            return self._failed(sent, f"Flower: {reply.error.reason or reply.error.code}")
+            reason = f"Flower: {reply.error.reason or reply.error.code}"
+            return self._failed(sent, reason, self._unavailable)
         if self._roster.heard(sent.node):
             self._tell("back", sent.node, "is back")
         try:
@@ -325,9 +341,9 @@ class Transport:
         return decode(reply.content, Update, Refusal, most=most)
 
     def _admit(self, node: int, answer: Answer) -> None:
-        if answer.version != self._version and answer.version not in self._versions:
-            self._versions.add(answer.version)
-            version = harmless(answer.version)
+        version = harmless(answer.version)
+        if version not in self._versions:
+            self._versions.add(version)
             text = f"runs fedback {version}, the server {self._version}"
             self._tell("version", node, text, version=version)
         others = self._roster.admit(node, answer, self._nodes[node].key)
@@ -367,11 +383,12 @@ class Transport:
         places = zip(order.repetitions.tolist(), order.clients.tolist())
         self._parked -= {place for place, pair in enumerate(places) if pair in pairs}
 
-    def _failed(self, sent: Sent, reason: str) -> None:
+    def _failed(self, sent: Sent, reason: str, reasons: dict[int, str] | None = None) -> None:
         reason = harmless(reason)
+        reasons = self._roster.refused if reasons is None else reasons
         self._tell("failed", sent.node, f"failed: {reason}", warn, reason=reason)
         if sent.ask is None:
-            self._roster.refused.setdefault(sent.node, reason)
+            reasons.setdefault(sent.node, reason)
         else:
             self._absent(sent, reason)
 
