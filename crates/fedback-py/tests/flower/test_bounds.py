@@ -15,6 +15,7 @@ from fedback.flower.census import counted
 from fedback.flower.harmless import LONGEST, harmless
 from fedback.flower.inflation import SPARE, Guard, guard
 from fedback.flower.messages import BadMessage, Refusal, Update, decode, encode
+from fedback.flower.node import Node
 from fedback.flower.roster import Refused
 
 
@@ -71,7 +72,7 @@ def test_a_census_cuts_it_too():
     question.metadata.__dict__["_message_id"] = "1"
     reply = Message(encode(Refusal(version="1", reason=NASTY)), reply_to=question)
     with pytest.raises(Refused) as refused:
-        counted(1, reply, clients=2, features=1)
+        counted(Node(1, "", "", b""), reply, clients=2, features=1)
     assert str(refused.value).isprintable() and len(str(refused.value)) < 300
 
 

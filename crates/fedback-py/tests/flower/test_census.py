@@ -55,10 +55,10 @@ def test_who_cannot_be_counted_is_named(place):
     spec = place("sites")
     with pytest.raises(Refused, match="client 1: no node counts its rows"):
         federate(sites(spec, held=("0,2",)), settings(spec))
-    with pytest.raises(Refused, match=r"client 2: held twice \(node 2\)"):
+    with pytest.raises(Refused, match=r"client 2: held twice \(node 2 \(site-2\)\)"):
         federate(sites(spec, held=("0,2", "2")), settings(spec))
     spec.with_name("rows-1.csv").unlink()
-    with pytest.raises(Refused, match=r"node 2: data .*rows-1.csv is not there"):
+    with pytest.raises(Refused, match=r"node 2 \(site-2\): data .*rows-1.csv is not there"):
         federate(sites(spec), settings(spec))
     theirs = Loopback({"spec": str(spec)}, {1: {"clients": "0,1,2", "data": "/srv/rows.csv"}})
     with pytest.raises(Refused, match="node config: data needs spec"):
@@ -66,3 +66,22 @@ def test_who_cannot_be_counted_is_named(place):
     bare = Loopback({"spec": str(spec)}, {1: {"clients": "0,1,2"}})
     with pytest.raises(Refused, match="node config: data is missing"):
         federate(bare, settings(spec))
+
+
+def test_a_node_that_flower_gives_up_may_still_come_back_to_be_counted(place):
+    spec = place("sites")
+    grid = sites(spec)
+    grid.answers[2] = lambda message, context: "Node Unavailable"
+    with pytest.raises(Refused, match=r"client 1: no node .*; node 2 .*: Flower: Node Unavailable"):
+        federate(grid, settings(spec))
+    look, looks = grid.get_nodes, []
+
+    def later():
+        looks.append(1)
+        if len(looks) == 3:
+            grid.activated[2] = "2"
+            grid.answers.clear()
+        return look()
+
+    grid.get_nodes = later
+    assert federate(grid, settings(spec, wait=60.0)).final_theta.size

@@ -104,7 +104,7 @@ def test_a_census_counts_only_what_is_a_sites_own(place, tmp_path, caplog):
     run = federate(grid, settings(spec, sites=listed))
     alone = federate(sites(spec), settings(spec))
     assert run.final_theta.tolist() == alone.final_theta.tolist()
-    assert "node 2 counts client 0, of others: refused" in caplog.text
+    assert "node 2 (site-2) counts client 0, of others: refused" in caplog.text
     assert not any(m.metadata.dst_node_id == 3 for m in grid.seen)
 
 

@@ -19,7 +19,9 @@ from .harmless import harmless
 from .holders import Holders
 from .inflation import guard
 from .journal import warn
-from .messages import BadMessage, Census, Count, Refusal, decode, encode
+from .mailbox import Mailbox, Sent
+from .messages import BadMessage, Census, Count, Refusal, decode
+from .node import Node
 from .roster import Refused, listed, rightful
 
 PAUSE = 0.1
@@ -85,61 +87,62 @@ def everyone(
 ) -> dict:
     """Every client's count and sums, from whichever node holds it."""
     until = time.monotonic() + wait
-    asked: dict[str, int] = {}
-    keys: dict[int, bytes] = {}
+    mail = Mailbox(grid)
+    nodes: dict[int, Node] = {}
+    done: set[int] = set()
     told: dict[int, tuple[int, np.ndarray]] = {}
+    failed: dict[Node, str] = {}
     guard.asked = 8 * clients * (features + 2)
     while len(told) < clients:
-        for info in grid.get_nodes():
-            if info.node_id in keys or (holders and not holders.site(bytes(info.public_key))):
+        for node in map(Node.of, grid.get_nodes()):
+            if node.number in done or node == nodes.get(node.number):
                 continue
-            message = Message(
-                encode(question),
-                dst_node_id=info.node_id,
-                message_type=MessageType.QUERY,
-                ttl=wait + 5.0,
-            )
-            for identity in filter(None, grid.push_messages([message])):
-                asked[identity] = info.node_id
-                keys[info.node_id] = bytes(info.public_key)
-        for reply in grid.pull_messages(list(asked)):
-            node = asked.pop(reply.metadata.reply_to_message_id)
+            if holders is not None and holders.site(node.key) is None:
+                continue
+            if mail.send(question, MessageType.QUERY, Sent(node.number), wait):
+                nodes[node.number] = node
+        for sent, reply in mail.replies():
+            node = nodes[sent.node]
+            if reply.has_error():
+                # It may come back, and is asked again then.
+                failed[node] = harmless(f"Flower: {reply.error.reason or reply.error.code}")
+                warn("failed", f"{node} failed: {failed[node]}", reason=failed[node], **node.fields)
+                continue
             count = counted(node, reply, clients, features)
-            own, others = rightful(holders, keys[node], count.clients.tolist())
+            own, others = rightful(holders, node.key, count.clients.tolist())
             if others:
-                text = f"node {node} counts client {listed(others)}, of others: refused"
-                warn("claim", text, node=str(node), clients=others)
+                text = f"{node} counts client {listed(others)}, of others: refused"
+                warn("claim", text, clients=others, **node.fields)
             take(node, count, set(own), clients, told)
+            done.add(node.number)
         if len(told) < clients and time.monotonic() > until:
             missing = [client for client in range(clients) if client not in told]
-            raise Refused(f"client {listed(missing)}: no node counts its rows (waited {wait:g} s)")
+            text = f"client {listed(missing)}: no node counts its rows (waited {wait:g} s)"
+            raise Refused("; ".join([text, *(f"{node}: {why}" for node, why in failed.items())]))
         time.sleep(PAUSE)
     return told
 
 
-def counted(node: int, reply: Message, clients: int, features: int) -> Count:
+def counted(node: Node, reply: Message, clients: int, features: int) -> Count:
     """One node's counts, or why the census cannot go on."""
-    if reply.has_error():
-        reason = harmless(f"Flower: {reply.error.reason or reply.error.code}")
-        raise Refused(f"node {node}: {reason}")
     try:
         most = {"clients": clients, "rows": clients, "sums": clients * features}
         count = decode(reply.content, Count, Refusal, most=most)
     except BadMessage as reason:
-        raise Refused(f"node {node}: {harmless(str(reason))}") from None
+        raise Refused(f"{node}: {harmless(str(reason))}") from None
     if isinstance(count, Refusal):
-        raise Refused(f"node {node}: {harmless(count.reason)}")
+        raise Refused(f"{node}: {harmless(count.reason)}")
     if count.sums.shape[1] != features:
-        raise Refused(f"node {node}: sums of {count.sums.shape[1]} features, not {features}")
+        raise Refused(f"{node}: sums of {count.sums.shape[1]} features, not {features}")
     return count
 
 
-def take(node: int, count: Count, own: set[int], clients: int, told: dict) -> None:
+def take(node: Node, count: Count, own: set[int], clients: int, told: dict) -> None:
     """Takes the counts of the clients that are a node's own."""
     for client, rows, sums in zip(count.clients.tolist(), count.rows.tolist(), count.sums):
         if client not in own:
             continue
         if client >= clients or client in told:
             why = "held twice" if client in told else f"not one of 0 to {clients - 1}"
-            raise Refused(f"client {client}: {why} (node {node})")
+            raise Refused(f"client {client}: {why} ({node})")
         told[client] = (rows, sums)
