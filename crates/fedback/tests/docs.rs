@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use fedback::lab::credit;
 use fedback::lab::experiment::Experiment;
 use fedback::lab::spec::Document;
+use fedback::site::Policy;
 use serde_json::Value;
 
 use page::{Page, pages, root};
@@ -214,8 +215,13 @@ fn type_in(text: &str, folder: &Path, place: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A TOML block is a spec that can be planned, or a fragment of one.
+/// A TOML block is a spec that can be planned or a fragment of one, or a site's policy.
 fn plan(text: &str, folder: &Path, place: &str) {
+    if text.contains("[limits]") {
+        let policy = Policy::parse(text, Path::new(place));
+        policy.unwrap_or_else(|error| panic!("{error}"));
+        return;
+    }
     let document = match file_name(text) {
         Some(name) => {
             fs::write(folder.join(name), text).unwrap();
