@@ -69,7 +69,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Import(args)) => command::import::run(&context, args),
         Some(Command::Compare(args)) => command::compare::run(&context, args),
         Some(Command::Federate(args)) => command::federate::run(&context, args),
-        Some(Command::Site(args)) => command::site::run(args),
+        Some(Command::Site(args)) => command::site::run(&context, args),
         Some(Command::Data(args)) => command::data::run(&context, args),
         Some(Command::Schema) => command::schema::run(),
         Some(Command::New(args)) => command::new::run(args),

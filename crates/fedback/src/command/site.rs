@@ -1,8 +1,8 @@
 //! `fedback site check|init|serve|ledger POLICY`.
 
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use fedback::lab::error::Error;
 use fedback::site::forecast::{Forecast, Shown, forecast, open_to_others};
@@ -12,14 +12,18 @@ use fedback::site::service::{Log, Said, serve};
 use fedback::site::{Ledger, Policy};
 use serde_json::json;
 
+use super::Context;
 use crate::args::{LogStyle, SiteArgs, SiteCommand};
 use crate::output;
 
-pub fn run(args: SiteArgs) -> Result<(), Error> {
+/// How often the service looks whether it is to stop.
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub fn run(context: &Context, args: SiteArgs) -> Result<(), Error> {
     match args.command {
         SiteCommand::Check { policy, json } => check(&Policy::read(&policy)?, json),
         SiteCommand::Init { policy } => init(&Policy::read(&policy)?),
-        SiteCommand::Serve { policy, log } => listen(Policy::read(&policy)?, log),
+        SiteCommand::Serve { policy, log } => listen(context, Policy::read(&policy)?, log),
         SiteCommand::Ledger { policy, json } => ledger(&Policy::read(&policy)?, json),
     }
 }
@@ -106,7 +110,7 @@ fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
     output::print(&text)
 }
 
-fn listen(policy: Policy, style: LogStyle) -> Result<(), Error> {
+fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Error> {
     let files = policy.clients.iter().filter_map(|client| policy.data_of(*client));
     if let Some(why) = files.chain([policy.ledger.clone()]).find_map(|path| open_to_others(&path)) {
         return Err(Error::Input(why));
@@ -114,19 +118,19 @@ fn listen(policy: Policy, style: LogStyle) -> Result<(), Error> {
     let (socket, most) = (policy.socket.clone(), policy.limits.message);
     let lines = Lines { style, site: policy.name.clone() };
     let gate = Gate::open(policy)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let (flag, door) = (stop.clone(), socket.clone());
-    let handler = move || {
-        flag.store(true, Ordering::Relaxed);
+    let (stop, door) = (context.stop.clone(), socket.clone());
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(PAUSE);
+        }
         // Whoever waits for the next question is woken up.
         let _ = UnixStream::connect(&door);
-    };
-    ctrlc::set_handler(handler).map_err(|error| Error::Failed(error.to_string()))?;
+    });
     lines.write(json!({
         "event": "listening", "socket": socket.display().to_string(),
         "entries": gate.ledger().entries(), "digest": gate.ledger().mark(),
     }));
-    serve(gate, &socket, most, &lines, &stop)?;
+    serve(gate, &socket, most, &lines, &context.stop)?;
     lines.write(json!({ "event": "stopped" }));
     Ok(())
 }
@@ -154,9 +158,21 @@ impl Lines {
     }
 }
 
+/// A text on one line, without anything that a terminal would obey.
+fn printable(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// The beginning of a hash that somebody else has written.
 fn short(hash: &str) -> String {
-    hash.chars().take(12).flat_map(char::escape_debug).collect()
+    printable(&hash.chars().take(12).collect::<String>())
 }
 
 impl Log for Lines {
@@ -180,9 +196,9 @@ impl Log for Lines {
             }
         }
         if let Some(refused) = said.refused {
-            event["reason"] = refused.reason.escape_debug().to_string().into();
+            event["reason"] = printable(&refused.reason).into();
             if let Some(detail) = &refused.detail {
-                event["detail"] = detail.escape_debug().to_string().into();
+                event["detail"] = printable(detail).into();
             }
         }
         event["entries"] = said.ledger.0.into();
