@@ -40,13 +40,13 @@ pub struct Shown {
     pub client: u32,
     /// Different rows that it has; none where its population is not made of rows.
     pub rows: Option<u64>,
-    /// Rows that an update draws, one by one; none where it takes all.
+    /// Rows that a local step draws, one by one; none where it takes all.
     pub draws: Option<u64>,
-    /// The fewest different rows that an update of the plan rests on.
+    /// The fewest different rows that a step of the plan rests on.
     pub fewest: Option<u64>,
     /// Updates that were looked at, and how many of them the policy refuses.
     pub updates: u64,
-    /// How many of them rest on too few rows.
+    /// How many of them have a step that rests on too few rows.
     pub refused: u64,
 }
 
@@ -121,7 +121,7 @@ fn shown(policy: &Policy, built: &Built, client: u32) -> Shown {
     let protocol = &built.plan.protocol;
     let draws = match protocol.batch {
         Batch::All => None,
-        Batch::Sampled(size) => Some((size * protocol.local_steps) as u64),
+        Batch::Sampled(size) => Some(size as u64),
     };
     let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
     let repetitions = built.spec.repetitions.0 as u32;
@@ -130,7 +130,8 @@ fn shown(policy: &Policy, built: &Built, client: u32) -> Shown {
             if updates == LOOKED_AT {
                 break 'all;
             }
-            let found = built.rests(client, repetition, round).map_or(0, |rests| rests.distinct());
+            let steps = built.rests(client, repetition, round);
+            let found = steps.iter().map(crate::rests::Rests::distinct).min().unwrap_or(0);
             fewest = fewest.min(found);
             refused += u64::from(found < policy.limits.rows);
             updates += 1;
@@ -152,14 +153,14 @@ fn warnings(
         let Some(rows) = shown.rows else { continue };
         if shown.draws == Some(1) {
             all.push(format!(
-                "client {client}: an update is a row. With one local step and a batch of one, the \
-                 server reads the row off it; take larger batches or more local steps"
+                "client {client}: a step is a row. With a batch of one, the server reads rows off \
+                 updates, whatever the number of local steps; take larger batches"
             ));
         }
         if shown.refused > 0 {
             all.push(format!(
-                "client {client}: {} of {} updates rest on fewer than {} different rows and will be \
-                 refused; take larger batches or more local steps, or lower limits.rows",
+                "client {client}: {} of {} updates have a step on fewer than {} different rows and \
+                 will be refused; take larger batches, or lower limits.rows",
                 shown.refused, shown.updates, limits.rows
             ));
         }
@@ -183,10 +184,11 @@ fn warnings(
                 ));
             }
         }
-        if shown.draws.is_none() && limits.theta.is_none() {
+        if shown.draws.is_none() {
             all.push(format!(
                 "client {client}: every update rests on all rows and the operator chooses the models: \
-                 two that differ in how they judge one person differ by that person; set limits.theta"
+                 two that differ in how they judge one person differ by that person; limits.theta and \
+                 limits.answers bound how well that can be done"
             ));
         }
     }

@@ -66,11 +66,11 @@ impl Frame {
         let mut header = vec![0; length as usize];
         from.read_exact(&mut header)?;
         let header: Header =
-            serde_json::from_slice(&header).map_err(|error| wrong(format!("header: {error}")))?;
+            serde_json::from_slice(&header).map_err(|_| wrong("a header that is no header"))?;
         let mut left = most - u64::from(length);
         let mut sizes = Vec::new();
-        for (name, dtype, shape) in &header.arrays {
-            let width = width(dtype).ok_or_else(|| wrong(format!("{name}: dtype {dtype}")))?;
+        for (_, dtype, shape) in &header.arrays {
+            let width = width(dtype).ok_or_else(|| wrong("an array of unknown type"))?;
             let size = shape.iter().try_fold(width, |size, axis| size.checked_mul(*axis));
             let size = size.filter(|size| *size <= left);
             let size = size.ok_or_else(|| wrong(format!("more than {most} bytes")))?;
@@ -82,7 +82,7 @@ impl Frame {
             let mut bytes = vec![0; size as usize];
             from.read_exact(&mut bytes)?;
             if arrays.insert(name.clone(), Array { dtype, shape, bytes }).is_some() {
-                return Err(wrong(format!("{name} comes twice")));
+                return Err(wrong("two arrays of one name"));
             }
         }
         Ok(Some(Frame { fields: header.fields, arrays }))

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fedback_core::base::Base;
+use fedback_core::base::{Base, RawTable};
 use fedback_core::federation::{ClientId, Federation};
-use fedback_core::protocol::Round;
+use fedback_core::protocol::{Batch, Round};
 use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_lab::error::Error;
 use fedback_lab::plan::{Asked, Given, Plan, SitePlan, SiteTables};
@@ -64,12 +64,13 @@ impl Built {
         self.rows.get(&client).map(Vec::as_slice)
     }
 
-    /// What an update rests on.
-    pub fn rests(&self, client: u32, repetition: u32, round: u64) -> Option<Rests> {
+    /// What the steps of an update rest on; nothing where the population is not made of rows.
+    pub fn rests(&self, client: u32, repetition: u32, round: u64) -> Vec<Rests> {
         let seed = Seed(self.spec.seed.0);
         let streams = Streams::new(seed, u64::from(repetition), round, Purpose::Data);
-        let rows = self.rows(client)?;
-        Some(Rests::of_round(rows, streams.client(client), &self.plan.protocol))
+        self.rows(client).map_or(Vec::new(), |rows| {
+            Rests::of_round(rows, streams.client(client), &self.plan.protocol)
+        })
     }
 }
 
@@ -140,6 +141,10 @@ impl Gate {
             mean.map(|mean| mean.iter().flat_map(|m| m.to_le_bytes()).collect::<Vec<u8>>());
         let sums = tables.sums();
         let squares = mean.map(|mean| tables.squares(mean));
+        let told = squares.iter().flatten().flat_map(|(_, sums)| sums);
+        if !told.chain(sums.iter().flat_map(|(_, _, sums)| sums)).all(|sum| sum.is_finite()) {
+            return Err("a sum is not finite".into());
+        }
         let (mut entries, mut rows, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (client, count, sums)) in sums.into_iter().enumerate() {
             let told = match &squares {
@@ -158,10 +163,10 @@ impl Gate {
                     client,
                     place: format!("census {}", hex(&request)),
                     request,
-                    rests: Some(rests),
+                    rests: vec![rests],
                     answer: told.iter().flat_map(|sum| sum.to_le_bytes()).collect(),
                 };
-                self.admit(&entry, &entries)?;
+                self.admit(&entry, &entries, true)?;
                 entries.push(entry);
             }
             all.extend(told);
@@ -195,10 +200,12 @@ impl Gate {
                                could be subtracted from it";
                     return Err(format!("client {client}, {place}: {why}").into());
                 }
-                let rests = built.rests(client, repetition, order.round).map(Arc::new);
+                let steps = built.rests(client, repetition, order.round).into_iter();
+                let rests = steps.map(Arc::new).collect();
                 let plan = built.plan.hash.clone();
                 let entry = Entry { plan, client, place, request, rests, answer: Vec::new() };
-                self.admit(&entry, &entries)?;
+                let all = built.plan.protocol.batch == Batch::All;
+                self.admit(&entry, &entries, all)?;
                 entries.push(entry);
                 asked.push(Asked { repetition, client: ClientId(client) });
                 broadcasts_of.push(pair);
@@ -252,7 +259,7 @@ impl Gate {
         if order.seed != spec.seed.0 {
             return Err("the streams' key is not the plan's seed".into());
         }
-        if spec.budget.is_none() && order.round >= spec.rounds.0 {
+        if order.round >= spec.rounds.0 {
             return Err(format!("round {} of {}", order.round, spec.rounds.0).into());
         }
         let pairs = order.clients.len();
@@ -274,20 +281,22 @@ impl Gate {
         if !order.thetas.iter().chain(&order.kept).all(|number| number.is_finite()) {
             return Err("the model has a number that is not finite".into());
         }
-        if let Some(most) = self.policy.limits.theta {
-            for sent in order.thetas.chunks(order.broadcast.max(1)) {
-                let length = sent[..layout.dim].iter().map(|t| t * t).sum::<f64>().sqrt();
-                if length > most {
-                    return Err(format!("the model is {length:.3e} long, here up to {most}").into());
-                }
+        // What is sent with a model, and what clients keep, moves their steps as it does.
+        let most = self.policy.limits.theta;
+        let vectors =
+            order.thetas.chunks(layout.dim.max(1)).chain(order.kept.chunks(layout.dim.max(1)));
+        for vector in vectors {
+            let length = vector.iter().map(|t| t * t).sum::<f64>().sqrt();
+            if length > most {
+                return Err(format!("the model is {length:.3e} long, here up to {most}").into());
             }
         }
         Ok(())
     }
 
     /// Refuses an answer that the limits do not allow after all that was answered, and after those
-    /// that are about to be.
-    fn admit(&self, entry: &Entry, about_to_be: &[Entry]) -> Result<(), Refused> {
+    /// that are about to be. Only answers on all rows may rest on the same ones as an earlier one.
+    fn admit(&self, entry: &Entry, about_to_be: &[Entry], all: bool) -> Result<(), Refused> {
         let (client, limits) = (entry.client, &self.policy.limits);
         let spent = self.ledger.spent(client);
         let others = || about_to_be.iter().filter(|other| other.client == client);
@@ -305,22 +314,26 @@ impl Gate {
                 format!("client {client}: all {most} answers of this site are given").into()
             );
         }
-        let Some(rests) = &entry.rests else { return Ok(()) };
-        let (found, least) = (rests.distinct(), limits.rows);
-        if found < least {
-            let why = format!("would rest on {found} rows, here at least {least}");
-            return Err(format!("client {client}: the answer {why}").into());
-        }
-        let before = spent.rests.iter().chain(others().filter_map(|other| other.rests.as_ref()));
-        for other in before {
-            let differing = rests.differing(other);
-            if differing > 0 && differing < least {
-                let why = format!(
-                    "would rest on the rows of an earlier one but for {differing}, which their \
-                     difference would show; here at least {least}"
-                );
-                return Err(format!("client {client}: the answer {why}").into());
+        let least = limits.rows;
+        let mut before: Vec<&Arc<Rests>> = spent.rests.iter().collect();
+        before.extend(others().flat_map(|other| &other.rests));
+        for rests in &entry.rests {
+            if rests.distinct() < least {
+                let why = format!("a step would rest on fewer than {least} different rows");
+                return Err(format!("client {client}: {why}").into());
             }
+            let close = |other: &&Arc<Rests>| match rests.differing(other) {
+                0 => !all,
+                differing => differing < least,
+            };
+            if before.iter().any(close) {
+                let why = format!(
+                    "a step would rest on the rows of an earlier one but for fewer than {least}, \
+                     which their difference would show"
+                );
+                return Err(format!("client {client}: {why}").into());
+            }
+            before.push(rests);
         }
         Ok(())
     }
@@ -346,6 +359,9 @@ impl Gate {
             Some(_) => Some(self.tables(&about.set)?),
             None => None,
         };
+        if let (Some(gathered), Some(own)) = (&about.gathered, &own) {
+            self.take_census(gathered, own)?;
+        }
         let built = build(&self.policy, &self.document, about, own.as_deref())?;
         if built.plan.hash != about.plan_hash {
             let (own, other) =
@@ -359,6 +375,48 @@ impl Gate {
         self.built.insert(0, (about.clone(), Arc::new(built)));
         Ok(self.built[0].1.clone())
     }
+
+    /// Takes note of what a census of all sites is said to have come to. It decides the scale of every
+    /// feature, so that it has to be plausible by what this site knows, and does not change at will.
+    fn take_census(&mut self, gathered: &Gathered, own: &SiteTables) -> Result<(), Refused> {
+        let Gathered { rows, sums } = gathered;
+        let mut parts: Vec<u8> = rows.iter().flat_map(|count| count.to_le_bytes()).collect();
+        parts.extend(sums.iter().flatten().flatten().flat_map(|number| number.to_le_bytes()));
+        let client = self.policy.clients[0];
+        let request = digest("gathered", client, &[&parts]);
+        if self.ledger.answered(&request).map_err(broken)?.is_some() {
+            return Ok(());
+        }
+        if let Some([mean, sd]) = sums
+            && !own.held().all(|(client, table)| plausible(own, client, table, mean, sd))
+        {
+            return Err("the means and standard deviations are not those of rows like these".into());
+        }
+        let spent = self.ledger.spent(client).by_plan.get("gathered").copied().unwrap_or(0);
+        if spent >= self.policy.limits.censuses {
+            return Err("rows were counted before, and came to something else".into());
+        }
+        let place = format!("gathered {}", hex(&request));
+        let (plan, rests, answer) = ("gathered".to_string(), Vec::new(), Vec::new());
+        let entry = Entry { plan, client, place, request, rests, answer };
+        self.ledger.record(&[entry]).map_err(broken)
+    }
+}
+
+/// How many standard deviations a site may be away from all, and how many times as spread out.
+const APART: f64 = 10.0;
+
+/// Whether the constants could be those of all rows, by a client's own mean and deviation.
+fn plausible(own: &SiteTables, client: usize, table: &RawTable, mean: &[f64], sd: &[f64]) -> bool {
+    let (count, sums) = (table.labels.len() as f64, table.sums());
+    let own_mean: Vec<f64> = sums.iter().map(|sum| sum / count).collect();
+    let squares = own.squares(&own_mean);
+    let Some((_, squares)) = squares.iter().find(|(held, _)| *held == client) else { return false };
+    let fits = |j: usize| {
+        let own_sd = (squares[j] / count).sqrt();
+        sd[j] > 0.0 && own_sd <= APART * sd[j] && (own_mean[j] - mean[j]).abs() <= APART * sd[j]
+    };
+    mean.len() == own_mean.len() && sd.len() == own_mean.len() && (0..mean.len()).all(fits)
 }
 
 fn broken(error: Error) -> Refused {
@@ -425,6 +483,9 @@ fn point(
     let mut points =
         document.points().map_err(|error| Refused::inside("the spec cannot be read", error))?;
     match (points.pop(), points.is_empty()) {
+        (Some(point), true) if point.spec.budget.is_some() => {
+            Err("the spec has a budget; a site needs the number of rounds".into())
+        }
         (Some(point), true) => Ok(point),
         _ => Err("the spec has a sweep; a site works on one point at a time".into()),
     }

@@ -28,7 +28,7 @@ const SCHEMA: &str = "
     CREATE TABLE rests (mark BLOB PRIMARY KEY, rows BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE entries (
         number INTEGER PRIMARY KEY, at INTEGER NOT NULL, plan TEXT NOT NULL, client INTEGER NOT NULL,
-        place TEXT NOT NULL, request BLOB NOT NULL UNIQUE, rests BLOB, answer BLOB NOT NULL,
+        place TEXT NOT NULL, request BLOB NOT NULL UNIQUE, rests BLOB NOT NULL, answer BLOB NOT NULL,
         chain BLOB NOT NULL, UNIQUE (plan, client, place)
     );
 ";
@@ -44,8 +44,8 @@ pub struct Entry {
     pub place: String,
     /// The digest of the whole question.
     pub request: Mark,
-    /// The rows; none where the population is not made of rows.
-    pub rests: Option<Arc<Rests>>,
+    /// The rows, step by step; none where the population is not made of rows.
+    pub rests: Vec<Arc<Rests>>,
     /// What was answered.
     pub answer: Vec<u8>,
 }
@@ -176,15 +176,16 @@ impl Ledger {
 
     /// Reads all entries, checks their chain, and adds up what was spent.
     fn walk(&mut self, mut after_each: impl FnMut(&Ledger)) -> Result<(), Error> {
+        let rests = read_rests(&self.connection)
+            .map_err(|error| fail(&self.path, format!("the rows of its entries: {error}")))?;
         let mut last = 0;
         loop {
-            let next = read_after(&self.connection, last);
-            let Some((number, at, entry, rests, chain)) =
+            let next = read_after(&self.connection, last, &rests);
+            let Some((number, at, entry, chain)) =
                 next.map_err(|error| fail(&self.path, format!("entry {}: {error}", last + 1)))?
             else {
                 return Ok(());
             };
-            let entry = Entry { rests: rests.clone(), ..entry };
             let expected = self.next_mark(at, &entry);
             if number != self.entries as i64 + 1 || chain != expected {
                 let why = format!("entry {} is not what was written", self.entries + 1);
@@ -199,7 +200,7 @@ impl Ledger {
     fn next_mark(&self, at: i64, entry: &Entry) -> Mark {
         let mut digest = Sha256::new();
         digest.update(self.chain);
-        let rests = entry.rests.as_ref().map(|rests| rests.bytes());
+        let rests = marks(entry);
         let (at, client) = (at.to_le_bytes(), entry.client.to_le_bytes());
         for part in [
             &at[..],
@@ -207,8 +208,7 @@ impl Ledger {
             &client,
             entry.place.as_bytes(),
             &entry.request,
-            &[u8::from(rests.is_some())],
-            rests.as_deref().unwrap_or_default(),
+            &rests,
             &entry.answer,
         ] {
             digest.update((part.len() as u64).to_le_bytes());
@@ -222,10 +222,10 @@ impl Ledger {
         let spent = self.spent.entry(entry.client).or_default();
         spent.in_all += 1;
         *spent.by_plan.entry(entry.plan.clone()).or_default() += 1;
-        if let Some(rests) = &entry.rests
-            && !spent.rests.contains(rests)
-        {
-            spent.rests.push(rests.clone());
+        for rests in &entry.rests {
+            if !spent.rests.contains(rests) {
+                spent.rests.push(rests.clone());
+            }
         }
     }
 
@@ -282,14 +282,11 @@ impl Ledger {
         let at = past.map_or(0, |past| past.as_secs() as i64);
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         for entry in entries {
-            let mark = entry.rests.as_ref().map(|rests| -> rusqlite::Result<Mark> {
+            for rests in &entry.rests {
                 let bytes = rests.bytes();
-                let mark: Mark = Sha256::digest(&bytes).into();
                 let insert = "INSERT OR IGNORE INTO rests VALUES (?1, ?2)";
-                self.connection.execute(insert, params![&mark[..], bytes])?;
-                Ok(mark)
-            });
-            let mark = mark.transpose()?;
+                self.connection.execute(insert, params![&mark_of(&bytes)[..], bytes])?;
+            }
             let chain = self.next_mark(at, entry);
             self.connection.execute(
                 "INSERT INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -300,7 +297,7 @@ impl Ledger {
                     entry.client,
                     entry.place,
                     &entry.request[..],
-                    mark.as_ref().map(|mark| &mark[..]),
+                    marks(entry),
                     entry.answer,
                     &chain[..]
                 ],
@@ -311,37 +308,56 @@ impl Ledger {
     }
 }
 
-type Read = (i64, i64, Entry, Option<Arc<Rests>>, Mark);
+fn mark_of(bytes: &[u8]) -> Mark {
+    Sha256::digest(bytes).into()
+}
+
+/// The digests of what an entry rests on, one after the other.
+fn marks(entry: &Entry) -> Vec<u8> {
+    entry.rests.iter().flat_map(|rests| mark_of(&rests.bytes())).collect()
+}
+
+/// All rows that entries rest on, by their digests.
+fn read_rests(connection: &Connection) -> rusqlite::Result<HashMap<Mark, Arc<Rests>>> {
+    let mut query = connection.prepare("SELECT mark, rows FROM rests")?;
+    let each = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut all = HashMap::new();
+    for row in each {
+        let (mark, rows): (Vec<u8>, Vec<u8>) = row?;
+        let rests = Rests::from_bytes(&rows).filter(|_| mark_of(&rows)[..] == mark[..]);
+        let rests = rests.ok_or(rusqlite::Error::InvalidQuery)?;
+        all.insert(mark_of(&rows), Arc::new(rests));
+    }
+    Ok(all)
+}
 
 /// The entry that follows a number.
-fn read_after(connection: &Connection, number: i64) -> rusqlite::Result<Option<Read>> {
+fn read_after(
+    connection: &Connection,
+    number: i64,
+    rests: &HashMap<Mark, Arc<Rests>>,
+) -> rusqlite::Result<Option<(i64, i64, Entry, Mark)>> {
     let mut query = connection.prepare_cached(
-        "SELECT number, at, plan, client, place, request, entries.rests, rests.rows, answer, chain
-         FROM entries LEFT JOIN rests ON rests.mark = entries.rests
+        "SELECT number, at, plan, client, place, request, rests, answer, chain FROM entries
          WHERE number > ?1 ORDER BY number LIMIT 1",
     )?;
     let mark = |bytes: Vec<u8>| Mark::try_from(bytes).map_err(|_| rusqlite::Error::InvalidQuery);
     query
         .query_row([number], |row| {
-            let rested: Option<Vec<u8>> = row.get(6)?;
-            let rows: Option<Vec<u8>> = row.get(7)?;
-            let rests = match (rested, rows) {
-                (None, _) => None,
-                (Some(mark), Some(rows)) if Sha256::digest(&rows)[..] == mark[..] => {
-                    let rests = Rests::from_bytes(&rows).ok_or(rusqlite::Error::InvalidQuery)?;
-                    Some(Arc::new(rests))
-                }
-                (Some(_), _) => return Err(rusqlite::Error::InvalidQuery),
-            };
+            let marks: Vec<u8> = row.get(6)?;
+            let (marks, rest) = marks.as_chunks::<32>();
+            let known = marks.iter().map(|mark| rests.get(mark).cloned());
+            let known: Option<Vec<Arc<Rests>>> = known.collect();
+            let known = known.filter(|_| rest.is_empty()).ok_or(rusqlite::Error::InvalidQuery)?;
             let entry = Entry {
                 plan: row.get(2)?,
                 client: row.get(3)?,
                 place: row.get(4)?,
                 request: mark(row.get(5)?)?,
-                rests: None,
-                answer: row.get(8)?,
+                rests: known,
+                answer: row.get(7)?,
             };
-            Ok((row.get(0)?, row.get(1)?, entry, rests, mark(row.get(9)?)?))
+            Ok((row.get(0)?, row.get(1)?, entry, mark(row.get(8)?)?))
         })
         .optional()
 }

@@ -73,12 +73,13 @@ pub struct PlanKeys {
 ///
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
-/// | rows | required | distinct rows that an update rests on, and in which two answers differ unless they rest on the same | ≥ 1 |
+/// | rows | required | distinct rows that every local step rests on, and in which any two differ | ≥ 1 |
 /// | answers | required | answers for a client under one plan | ≥ 1 |
 /// | answers_in_all | required | answers for a client, for ever | ≥ 1 |
 /// | clip | none | the largest `algorithm.clip` of a plan; plans without one are refused | > 0 |
-/// | theta | none | how long a model may be that the site works from | > 0 |
-/// | message | 67108864 | the largest question, in bytes | ≥ 1024 |
+/// | theta | required | how long a model may be that the site works from, and what is sent with it | > 0 |
+/// | censuses | 1 | how many different counts and constants of all sites' rows are worked with | ≥ 1 |
+/// | message | 16777216 | the largest question, in bytes | ≥ 1024 |
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
@@ -90,8 +91,11 @@ pub struct Limits {
     pub answers_in_all: u64,
     /// The largest clip of a plan.
     pub clip: Option<f64>,
-    /// How long a model may be.
-    pub theta: Option<f64>,
+    /// How long a model may be, and what is sent with it.
+    pub theta: f64,
+    /// How many different counts and constants of all sites' rows are worked with.
+    #[serde(default = "first")]
+    pub censuses: u64,
     /// The largest question, in bytes.
     #[serde(default = "message")]
     pub message: u64,
@@ -102,7 +106,7 @@ fn first() -> u64 {
 }
 
 fn message() -> u64 {
-    64 << 20
+    16 << 20
 }
 
 /// A key of a policy that cannot be used.
@@ -165,6 +169,7 @@ impl Policy {
             ("limits.rows", limits.rows),
             ("limits.answers", limits.answers),
             ("limits.answers_in_all", limits.answers_in_all),
+            ("limits.censuses", limits.censuses),
         ] {
             if value == 0 {
                 return fail(key, "found 0; allowed: 1 or more".into());
@@ -174,7 +179,7 @@ impl Policy {
             let why = format!("found {}; allowed: 1024 or more bytes", limits.message);
             return fail("limits.message", why);
         }
-        for (key, value) in [("limits.clip", limits.clip), ("limits.theta", limits.theta)] {
+        for (key, value) in [("limits.clip", limits.clip), ("limits.theta", Some(limits.theta))] {
             if value.is_some_and(|value| value.is_nan() || value <= 0.0) {
                 return fail(key, "allowed: a number above 0".into());
             }
@@ -190,6 +195,10 @@ impl Policy {
             }
         }
         for (key, range) in &self.plan.vary {
+            if key == "problem" || key.starts_with("problem.base") {
+                let why = "what is read is the site's to say: it cannot vary";
+                return fail(&format!("plan.vary.{key}"), why.into());
+            }
             Range::of(range)
                 .map_err(|why| wrong(&self.origin, &format!("plan.vary.{key}"), why))?;
         }
@@ -204,6 +213,7 @@ impl Policy {
     /// Refuses what the operator sets where the policy does not let it vary.
     pub fn allows(&self, key: &str, value: &Value) -> Result<(), String> {
         let Some(range) = self.plan.vary.get(key) else {
+            let key: String = key.chars().take(60).collect();
             return Err(format!("{key} is not the operator's to set here"));
         };
         match Range::of(range)? {

@@ -31,14 +31,17 @@ impl Rests {
         Rests(counted.collect())
     }
 
-    /// Of the rows that a client draws in a round.
-    pub fn of_round(rows: &[RowName], stream: Stream, protocol: &Protocol) -> Self {
+    /// Of the rows that each local step of a client's round takes: one entry where all steps take all.
+    /// Steps have sizes of their own, so that their sums can be told apart in an update.
+    pub fn of_round(rows: &[RowName], stream: Stream, protocol: &Protocol) -> Vec<Self> {
         match protocol.batch {
-            Batch::All => Rests::new(rows.iter().copied()),
-            Batch::Sampled(size) => {
-                let draws = (protocol.local_steps * size) as u64;
-                Rests::new((0..draws).map(|draw| rows[stream.index(draw, rows.len())]))
-            }
+            Batch::All => vec![Rests::new(rows.iter().copied())],
+            Batch::Sampled(size) => (0..protocol.local_steps)
+                .map(|step| {
+                    let draws = (step * size) as u64..((step + 1) * size) as u64;
+                    Rests::new(draws.map(|draw| rows[stream.index(draw, rows.len())]))
+                })
+                .collect(),
         }
     }
 

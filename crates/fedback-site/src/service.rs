@@ -1,6 +1,6 @@
 //! The site's service: a local socket, and one question at a time.
 
-use std::io::{self, BufReader, BufWriter};
+use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,10 +16,13 @@ use crate::gate::{Gate, Refused};
 use crate::message::{Reply, Request};
 
 /// Connections at a time; others are hung up on.
-const MOST: usize = 64;
+const MOST: usize = 8;
 
-/// How long a question may take to arrive, and an answer to be taken.
+/// How long a question may take to arrive whole, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Characters of a reason that are told.
+const LONGEST: usize = 300;
 
 /// What a service tells of itself.
 pub trait Log: Sync {
@@ -97,10 +100,10 @@ fn converse(
     log: &dyn Log,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (mut reader, mut writer) = (BufReader::new(stream), BufWriter::new(stream));
+    let (mut reader, mut writer) = (BufReader::new(Patient::new(stream)), BufWriter::new(stream));
     while !stop.load(Ordering::Relaxed) {
+        reader.get_mut().until = Instant::now() + PATIENCE;
         let frame = match Frame::read(&mut reader, most) {
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
@@ -118,6 +121,29 @@ fn converse(
         reply.frame().write(&mut writer)?;
     }
     Ok(())
+}
+
+/// A stream that is read until a moment, however slowly it comes.
+struct Patient<'a> {
+    stream: &'a UnixStream,
+    until: Instant,
+}
+
+impl<'a> Patient<'a> {
+    fn new(stream: &'a UnixStream) -> Self {
+        Patient { stream, until: Instant::now() + PATIENCE }
+    }
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
+    }
 }
 
 /// The reply to a question, with a line in the log.
@@ -138,5 +164,10 @@ pub fn respond(gate: &mut Gate, request: Result<Request, String>, log: &dyn Log)
         ledger: (gate.ledger().entries(), &mark),
         seconds: started.elapsed().as_secs_f64(),
     });
-    answer.unwrap_or_else(|refused| Reply::Refusal { reason: refused.reason })
+    answer.unwrap_or_else(|refused| Reply::Refusal { reason: cut(&refused.reason) })
+}
+
+/// A sentence of bearable length.
+fn cut(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
 }

@@ -14,7 +14,7 @@ fn entry(number: u8) -> Entry {
         client: u32::from(number % 3),
         place: format!("round {number}"),
         request: [number; 32],
-        rests: (!number.is_multiple_of(4)).then(|| Arc::new(Rests::new(0..20))),
+        rests: (0..number % 4).map(|step| Arc::new(Rests::new(0..20 + u64::from(step)))).collect(),
         answer: vec![number; 16],
     }
 }
@@ -43,7 +43,7 @@ fn what_was_written_is_read_back() {
     assert!(ledger.is_taken("plan 1", 1, "round 7").unwrap());
     assert!(!ledger.is_taken("plan 1", 2, "round 7").unwrap());
     let spent = ledger.spent(1);
-    assert_eq!((spent.in_all, spent.by_plan["plan 1"], spent.rests.len()), (3, 2, 1));
+    assert_eq!((spent.in_all, spent.by_plan["plan 1"], spent.rests.len()), (3, 2, 3));
     let mode = |path: &Path| {
         use std::os::unix::fs::PermissionsExt;
         std::fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -97,7 +97,7 @@ fn a_changed_entry_is_named() {
         "UPDATE entries SET plan = 'plan 7' WHERE number = 3",
         "UPDATE entries SET answer = x'00' WHERE number = 3",
         "UPDATE entries SET at = at + 1 WHERE number = 3",
-        "UPDATE entries SET rests = NULL WHERE number = 3",
+        "UPDATE entries SET rests = x'' WHERE number = 3",
         "UPDATE entries SET request = x'00' WHERE number = 3",
         "DELETE FROM entries WHERE number = 3",
         "UPDATE rests SET rows = x'000000000000000000000000'",

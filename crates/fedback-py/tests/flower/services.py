@@ -42,7 +42,7 @@ l2 = 0.01
 kind = "p-fedavg"
 scheme = "full"
 local_steps = 3
-batch = 8
+batch = 12
 deploy = "round"
 step_size = { constant = 0.2 }
 clip = 0.6
@@ -61,10 +61,11 @@ columns = ["utilisation", "income", "default"]
 {plan}
 
 [limits]
-rows = 10
+rows = 5
 answers = {answers}
 answers_in_all = 60
 clip = 1.0
+theta = 50.0
 """
 
 NAMES = ["ash", "elm", "oak"]

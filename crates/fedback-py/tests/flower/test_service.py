@@ -52,9 +52,9 @@ def test_the_bits_are_those_of_one_table_and_a_second_run_costs_no_answer(sites,
     services = sites()
     found = run(services, spec)
     assert found.final_theta.tolist() == in_memory(together(tmp_path))["final_theta"]
-    # Three rounds of two repetitions, and two sums.
+    # Three rounds of two repetitions, two sums, and what all sums came to.
     spent = [json.loads(json_of(service))["entries"] for service in services]
-    assert spent == [8, 8, 8]
+    assert spent == [9, 9, 9]
     for service in services:
         service.process.kill()
         service.start()
@@ -94,7 +94,7 @@ def test_a_site_that_has_said_enough_says_no_more(sites, spec):
     services = sites(plan="vary = { seed = [0, 99] }", answers=6)
     for seed in range(9):
         run(services, spec, set=f"seed={seed}")
-    # 2 sums and 9 · 6 updates are 56 of 60.
+    # 2 sums, what all came to, and 9 · 6 updates are 57 of 60.
     with pytest.raises(fedback.RunError, match="all 60 answers of this site are given"):
         run(services, spec, set="seed=9", attempts=0)
 

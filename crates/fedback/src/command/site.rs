@@ -58,8 +58,8 @@ fn sentence(shown: &Shown, policy: &Policy) -> String {
         return format!("  client {client} is simulated: it has no rows to show\n");
     };
     let draws = match shown.draws {
-        Some(draws) => format!("an update draws {draws} of its {rows} different rows"),
-        None => format!("an update takes all of its {rows} different rows"),
+        Some(draws) => format!("a local step draws {draws} of its {rows} different rows"),
+        None => format!("a local step takes all of its {rows} different rows"),
     };
     format!(
         "  client {client}: {draws}; in the plan's {} updates at least {fewest}\n    different ones, \
@@ -147,6 +147,9 @@ impl Lines {
         let line = match (self.style, &event) {
             (LogStyle::Text, serde_json::Value::Object(fields)) => {
                 let field = |(key, value): (&String, &serde_json::Value)| match value {
+                    serde_json::Value::String(text) if text.contains([' ', '=', '"']) => {
+                        format!("{key}={text:?}")
+                    }
                     serde_json::Value::String(text) => format!("{key}={text}"),
                     other => format!("{key}={other}"),
                 };
@@ -161,10 +164,10 @@ impl Lines {
 /// A text on one line, without anything that a terminal would obey.
 fn printable(text: &str) -> String {
     let mut line = String::new();
-    for c in text.chars() {
-        match c.is_control() {
-            true => line.extend(c.escape_default()),
-            false => line.push(c),
+    for c in text.chars().take(300) {
+        match c == ' ' || c.is_ascii_graphic() {
+            true => line.push(c),
+            false => line.extend(c.escape_default()),
         }
     }
     line
