@@ -106,7 +106,7 @@ def test_an_app_of_the_operators_own_gets_no_further(sites, spec):
         stream_key=np.array([5], dtype=np.uint64), theta=np.zeros((2, 3)),
         repetitions=np.array([0], dtype=np.uint32), clients=np.array([1], dtype=np.uint32),
         rows=np.array([40, 40, 40], dtype=np.uint64),
-        sums=np.array([[0.0, 0.0], [1.0, 1.0]]),
+        sums=np.array([[0.5, 5000.0], [0.3, 2400.0]]),
     )  # fmt: skip
     answer = relay.ask(service.socket, order, [])
     assert isinstance(answer, Refusal) and answer.reason.startswith("the plan here is")
