@@ -252,9 +252,9 @@ impl Protocol {
         (first..first + self.local_steps as u64).map(move |step| size.at(Step(step)))
     }
 
-    /// How long a delta of the round that follows `round` may be.
-    pub fn longest(&self, round: Round) -> Option<f64> {
-        self.clip.map(|clip| clip * self.sizes(round).sum::<f64>())
+    /// How long a delta may be after steps of Σ η_t in all.
+    pub fn longest(&self, total_step: f64) -> Option<f64> {
+        self.clip.map(|clip| clip * total_step)
     }
 
     /// The weight with which client i enters averages over all clients: p_i, or 1/N where objectives

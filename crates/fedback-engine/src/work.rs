@@ -23,7 +23,7 @@ impl Order<'_> {
 
     /// How long a delta may be.
     pub fn longest(&self) -> Option<f64> {
-        self.protocol.clip.map(|clip| clip * self.total_step())
+        self.protocol.longest(self.total_step())
     }
 
     /// What a client's gradients are multiplied with.

@@ -184,6 +184,20 @@ fn sets_sensitivity(key: &str) -> bool {
     covers(key, SENSITIVITY) || covers(SENSITIVITY, key)
 }
 
+/// The key and the value of `path.to.key=value`; the value is TOML, a bare word a string.
+pub fn parse_assignment(assignment: &str) -> Result<(&str, Value), Error> {
+    let (key, text) = assignment.split_once('=').ok_or_else(|| {
+        let why = "no = in it; allowed: --set path.to.key=value";
+        Error::input(format!("--set {assignment}"), why)
+    })?;
+    let value = toml::from_str::<Table>(&format!("value = {text}"))
+        .ok()
+        .filter(|table| table.len() == 1)
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| Value::String(text.trim().to_string()));
+    Ok((key.trim(), value))
+}
+
 /// A spec as it was read, not decoded yet.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -257,20 +271,12 @@ impl Document {
 
     /// Sets `path.to.key=value`; the value is TOML, a bare word a string.
     pub fn set(&mut self, assignment: &str) -> Result<(), Error> {
-        let origin = format!("--set {assignment}");
-        let (key, text) = assignment
-            .split_once('=')
-            .ok_or_else(|| Error::input(&origin, "no = in it; allowed: --set path.to.key=value"))?;
-        let value = toml::from_str::<Table>(&format!("value = {text}"))
-            .ok()
-            .filter(|table| table.len() == 1)
-            .and_then(|mut table| table.remove("value"))
-            .unwrap_or_else(|| Value::String(text.trim().to_string()));
-        assign(&mut self.table, key.trim(), value.clone())
-            .map_err(|error| Error::input(&origin, error))?;
+        let (key, value) = parse_assignment(assignment)?;
+        assign(&mut self.table, key, value.clone())
+            .map_err(|error| Error::input(format!("--set {assignment}"), error))?;
         // The points of a sweep say themselves what it set.
-        if key.trim() != "sweep" {
-            self.assigned.insert(key.trim().into(), value);
+        if key != "sweep" {
+            self.assigned.insert(key.into(), value);
         }
         Ok(())
     }

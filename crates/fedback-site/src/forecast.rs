@@ -9,9 +9,11 @@ use fedback_lab::plan::SiteTables;
 use fedback_lab::spec::{Base, Document};
 use serde::Serialize;
 
-use crate::gate::{Built, Refused, build};
+use crate::agreed::{Agreed, build, read};
 use crate::message::{About, Gathered};
 use crate::policy::Policy;
+use crate::refused::Refused;
+use crate::rests::Rests;
 
 /// Updates that are looked at one by one; of a longer plan, the first.
 const LOOKED_AT: u64 = 20_000;
@@ -75,7 +77,7 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
     let mut own = None;
     let mut counted = true;
     if let Base::Sites(base) = &point.spec.problem.base {
-        let tables = crate::gate::read(policy, &document, &point.spec).map_err(told)?;
+        let tables = read(policy, &document, &point.spec).map_err(told)?;
         counted = base.rows.is_some();
         if !counted {
             about.gathered =
@@ -83,20 +85,20 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
         }
         own = Some(tables);
     }
-    let built = build(policy, &document, &about, own.as_ref()).map_err(told)?;
+    let agreed = build(policy, &document, &about, own.as_ref()).map_err(told)?;
     let clients: Vec<Shown> =
-        policy.clients.iter().map(|client| shown(policy, &built, *client)).collect();
-    let layout = built.plan.layout();
+        policy.clients.iter().map(|client| shown(policy, &agreed, *client)).collect();
+    let layout = agreed.plan.layout();
     let limits = &policy.limits;
     let mut forecast = Forecast {
         site: policy.name.clone(),
-        plan_hash: counted.then(|| built.plan.hash.clone()),
+        plan_hash: counted.then(|| agreed.plan.hash.clone()),
         clients,
         answers: [limits.answers, limits.answers_in_all],
         numbers: layout.dim + layout.kept,
         warnings: Vec::new(),
     };
-    forecast.warnings = warnings(policy, &built, &forecast, own.as_ref());
+    forecast.warnings = warnings(policy, &agreed, &forecast, own.as_ref());
     Ok(forecast)
 }
 
@@ -113,25 +115,25 @@ fn stand_in(policy: &Policy, clients: Option<u64>, tables: &SiteTables) -> Gathe
     Gathered { rows, sums: Some([vec![0.0; features], vec![1.0; features]]) }
 }
 
-fn shown(policy: &Policy, built: &Built, client: u32) -> Shown {
-    let Some(rows) = built.rows(client) else {
+fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
+    let Some(rows) = agreed.rows(client) else {
         return Shown { client, rows: None, draws: None, fewest: None, updates: 0, refused: 0 };
     };
-    let distinct = crate::rests::Rests::new(rows.iter().copied()).distinct();
-    let protocol = &built.plan.protocol;
+    let distinct = Rests::new(rows.iter().copied()).distinct();
+    let protocol = &agreed.plan.protocol;
     let draws = match protocol.batch {
         Batch::All => None,
         Batch::Sampled(size) => Some(size as u64),
     };
     let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
-    let repetitions = built.spec.repetitions.0 as u32;
-    'all: for round in 0..built.spec.rounds.0 {
+    let repetitions = agreed.spec.repetitions.0 as u32;
+    'all: for round in 0..agreed.spec.rounds.0 {
         for repetition in 0..repetitions {
             if updates == LOOKED_AT {
                 break 'all;
             }
-            let steps = built.rests(client, repetition, round);
-            let found = steps.iter().map(crate::rests::Rests::distinct).min().unwrap_or(0);
+            let steps = agreed.rests(client, repetition, round);
+            let found = steps.iter().map(Rests::distinct).min().unwrap_or(0);
             fewest = fewest.min(found);
             refused += u64::from(found < policy.limits.rows);
             updates += 1;
@@ -142,7 +144,7 @@ fn shown(policy: &Policy, built: &Built, client: u32) -> Shown {
 
 fn warnings(
     policy: &Policy,
-    built: &Built,
+    agreed: &Agreed,
     forecast: &Forecast,
     own: Option<&SiteTables>,
 ) -> Vec<String> {
@@ -195,7 +197,7 @@ fn warnings(
     if limits.rows == 1 {
         all.push("limits.rows is 1: an answer may rest on one person".into());
     }
-    if built.plan.protocol.clip.is_none() {
+    if agreed.plan.protocol.clip.is_none() {
         all.push("the plan has no algorithm.clip: one row can move an update at will".into());
     }
     if policy.plan.vary.contains_key("seed") {

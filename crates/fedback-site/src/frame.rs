@@ -43,6 +43,11 @@ fn wrong(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
+/// Numbers as they are written and hashed.
+pub(crate) fn bytes_of<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
 fn width(dtype: &str) -> Option<u64> {
     match dtype {
         "<f8" | "<u8" => Some(8),
@@ -99,19 +104,13 @@ impl Frame {
         self.arrays.values().try_for_each(|array| to.write_all(&array.bytes))?;
         to.flush()
     }
-
-    /// A text.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).and_then(Value::as_str)
-    }
 }
 
 impl Array {
     /// Of numbers with so many columns.
     pub fn floats(numbers: &[f64], columns: usize) -> Self {
         let rows = numbers.len().checked_div(columns).unwrap_or(0) as u64;
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
-        Array { dtype: "<f8".into(), shape: vec![rows, columns as u64], bytes }
+        Array { dtype: "<f8".into(), shape: vec![rows, columns as u64], bytes: bytes_of(numbers) }
     }
 
     /// Of one axis.

@@ -65,9 +65,12 @@ pub struct Spent {
 pub struct Ledger {
     connection: Connection,
     path: PathBuf,
+    name: String,
     entries: u64,
     chain: Mark,
     spent: HashMap<u32, Spent>,
+    /// What was spent of a client that nothing was answered for.
+    nothing: Spent,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,8 +84,8 @@ fn fail(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::Failed(format!("{}: {why}", path.display()))
 }
 
-fn hex(mark: &Mark) -> String {
-    mark.iter().map(|byte| format!("{byte:02x}")).collect()
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file beside the ledger that has its last digest.
@@ -125,9 +128,11 @@ impl Ledger {
         let mut ledger = Ledger {
             connection,
             path: path.to_path_buf(),
+            name: name.into(),
             entries: 0,
             chain: [0; 32],
             spent: HashMap::new(),
+            nothing: Spent::default(),
         };
         let owner =
             ledger.claim().map_err(|error| fail(path, format!("no sound ledger: {error}")))?;
@@ -135,7 +140,7 @@ impl Ledger {
             let why = format!("is the ledger of {owner:?}; the policy is of {name:?}");
             return Err(Error::input(path.display(), why));
         }
-        let sealed = ledger.sealed(name)?;
+        let sealed = ledger.sealed()?;
         let mut seen = sealed.entries == 0;
         ledger.walk(|ledger| {
             seen |= ledger.entries == sealed.entries && hex(&ledger.chain) == sealed.chain;
@@ -161,14 +166,14 @@ impl Ledger {
         self.connection.query_row("SELECT name FROM site WHERE format = 1", [], |row| row.get(0))
     }
 
-    fn sealed(&self, name: &str) -> Result<Seal, Error> {
+    fn sealed(&self) -> Result<Seal, Error> {
         let path = seal_of(&self.path);
         let text = fs::read(&path).map_err(|error| {
             fail(&path, format!("the ledger's seal cannot be read ({error}); put back both files"))
         })?;
         let seal: Seal = serde_json::from_slice(&text)
             .map_err(|error| fail(&path, format!("is no seal: {error}")))?;
-        match seal.name == name {
+        match seal.name == self.name {
             true => Ok(seal),
             false => Err(fail(&path, format!("is the seal of {:?}", seal.name))),
         }
@@ -186,7 +191,7 @@ impl Ledger {
             else {
                 return Ok(());
             };
-            let expected = self.next_mark(at, &entry);
+            let expected = next_mark(&self.chain, at, &entry);
             if number != self.entries as i64 + 1 || chain != expected {
                 let why = format!("entry {} is not what was written", self.entries + 1);
                 return Err(fail(&self.path, why));
@@ -195,26 +200,6 @@ impl Ledger {
             after_each(self);
             last = number;
         }
-    }
-
-    fn next_mark(&self, at: i64, entry: &Entry) -> Mark {
-        let mut digest = Sha256::new();
-        digest.update(self.chain);
-        let rests = marks(entry);
-        let (at, client) = (at.to_le_bytes(), entry.client.to_le_bytes());
-        for part in [
-            &at[..],
-            entry.plan.as_bytes(),
-            &client,
-            entry.place.as_bytes(),
-            &entry.request,
-            &rests,
-            &entry.answer,
-        ] {
-            digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part);
-        }
-        digest.finalize().into()
     }
 
     fn count(&mut self, entry: &Entry, chain: Mark) {
@@ -230,8 +215,8 @@ impl Ledger {
     }
 
     /// How much was answered for a client.
-    pub fn spent(&self, client: u32) -> Spent {
-        self.spent.get(&client).cloned().unwrap_or_default()
+    pub fn spent(&self, client: u32) -> &Spent {
+        self.spent.get(&client).unwrap_or(&self.nothing)
     }
 
     /// Entries so far.
@@ -263,23 +248,20 @@ impl Ledger {
         if entries.is_empty() {
             return Ok(());
         }
-        let before = (self.entries, self.chain, self.spent.clone());
-        let written = self.write(entries);
-        if let Err(error) = written {
-            (self.entries, self.chain, self.spent) = before;
+        let written = self.write(entries).map_err(|error| {
             let _ = self.connection.execute_batch("ROLLBACK");
-            return Err(fail(&self.path, format!("cannot be written: {error}")));
-        }
-        let name: String = self
-            .connection
-            .query_row("SELECT name FROM site", [], |row| row.get(0))
-            .map_err(|error| fail(&self.path, error))?;
-        write_seal(&self.path, &name, self.entries, &self.chain)
+            fail(&self.path, format!("cannot be written: {error}"))
+        })?;
+        entries.iter().zip(written).for_each(|(entry, chain)| self.count(entry, chain));
+        write_seal(&self.path, &self.name, self.entries, &self.chain)
     }
 
-    fn write(&mut self, entries: &[Entry]) -> rusqlite::Result<()> {
+    /// Writes entries in one transaction; their digests.
+    fn write(&self, entries: &[Entry]) -> rusqlite::Result<Vec<Mark>> {
         let past = SystemTime::now().duration_since(UNIX_EPOCH);
         let at = past.map_or(0, |past| past.as_secs() as i64);
+        let (mut number, mut chain) = (self.entries as i64, self.chain);
+        let mut written = Vec::new();
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         for entry in entries {
             for rests in &entry.rests {
@@ -287,11 +269,12 @@ impl Ledger {
                 let insert = "INSERT OR IGNORE INTO rests VALUES (?1, ?2)";
                 self.connection.execute(insert, params![&mark_of(&bytes)[..], bytes])?;
             }
-            let chain = self.next_mark(at, entry);
+            number += 1;
+            chain = next_mark(&chain, at, entry);
             self.connection.execute(
                 "INSERT INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
-                    self.entries as i64 + 1,
+                    number,
                     at,
                     entry.plan,
                     entry.client,
@@ -302,10 +285,32 @@ impl Ledger {
                     &chain[..]
                 ],
             )?;
-            self.count(entry, chain);
+            written.push(chain);
         }
-        self.connection.execute_batch("COMMIT")
+        self.connection.execute_batch("COMMIT")?;
+        Ok(written)
     }
+}
+
+/// The digest of an entry and of all before it.
+fn next_mark(before: &Mark, at: i64, entry: &Entry) -> Mark {
+    let mut digest = Sha256::new();
+    digest.update(before);
+    let rests = marks(entry);
+    let (at, client) = (at.to_le_bytes(), entry.client.to_le_bytes());
+    for part in [
+        &at[..],
+        entry.plan.as_bytes(),
+        &client,
+        entry.place.as_bytes(),
+        &entry.request,
+        &rests,
+        &entry.answer,
+    ] {
+        digest.update((part.len() as u64).to_le_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
 }
 
 fn mark_of(bytes: &[u8]) -> Mark {

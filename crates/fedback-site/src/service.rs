@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use fedback_lab::error::Error;
 
 use crate::frame::Frame;
-use crate::gate::{Gate, Refused};
+use crate::keeper::Keeper;
 use crate::message::{Reply, Request};
+use crate::refused::Refused;
 
 /// Connections at a time; others are hung up on.
 const MOST: usize = 8;
@@ -45,7 +46,7 @@ pub struct Said<'a> {
 /// Listens until it is told to stop. The socket is for the site's group: what Flower starts needs to be
 /// in it, and sees nothing else of the site.
 pub fn serve(
-    gate: Gate,
+    keeper: Keeper,
     socket: &Path,
     most: u64,
     log: &dyn Log,
@@ -53,7 +54,7 @@ pub fn serve(
 ) -> Result<(), Error> {
     let fail = |error: io::Error| Error::Failed(format!("{}: {error}", socket.display()));
     let listener = listen(socket).map_err(fail)?;
-    let gate = Mutex::new(gate);
+    let keeper = Mutex::new(keeper);
     let open = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for stream in listener.incoming() {
@@ -65,10 +66,10 @@ pub fn serve(
                 open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (gate, open) = (&gate, &open);
+            let (keeper, open) = (&keeper, &open);
             scope.spawn(move || {
                 // Whoever hangs up or sends nonsense is no longer listened to.
-                let _ = converse(&stream, gate, most, log, stop);
+                let _ = converse(&stream, keeper, most, log, stop);
                 open.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -95,7 +96,7 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
 
 fn converse(
     stream: &UnixStream,
-    gate: &Mutex<Gate>,
+    keeper: &Mutex<Keeper>,
     most: u64,
     log: &dyn Log,
     stop: &AtomicBool,
@@ -108,15 +109,15 @@ fn converse(
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let mut gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
-                let reply = respond(&mut gate, Err(format!("the question is {error}")), log);
+                let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
+                let reply = respond(&mut keeper, Err(format!("the question is {error}")), log);
                 return reply.frame().write(&mut writer);
             }
             Err(error) => return Err(error),
         };
         let reply = {
-            let mut gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
-            respond(&mut gate, Request::of(frame), log)
+            let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
+            respond(&mut keeper, Request::of(frame), log)
         };
         reply.frame().write(&mut writer)?;
     }
@@ -147,21 +148,21 @@ impl Read for Patient<'_> {
 }
 
 /// The reply to a question, with a line in the log.
-pub fn respond(gate: &mut Gate, request: Result<Request, String>, log: &dyn Log) -> Reply {
+pub fn respond(keeper: &mut Keeper, request: Result<Request, String>, log: &dyn Log) -> Reply {
     let started = Instant::now();
     let answer = match &request {
         Err(why) => Err(Refused::from(why.as_str())),
         Ok(request) => {
-            catch_unwind(AssertUnwindSafe(|| gate.answer(request))).unwrap_or_else(|_| {
+            catch_unwind(AssertUnwindSafe(|| keeper.answer(request))).unwrap_or_else(|_| {
                 Err(Refused { reason: "the site failed; its log says why".into(), detail: None })
             })
         }
     };
-    let mark = gate.ledger().mark();
+    let mark = keeper.ledger().mark();
     log.said(&Said {
         request: request.as_ref().ok(),
         refused: answer.as_ref().err(),
-        ledger: (gate.ledger().entries(), &mark),
+        ledger: (keeper.ledger().entries(), &mark),
         seconds: started.elapsed().as_secs_f64(),
     });
     answer.unwrap_or_else(|refused| Reply::Refusal { reason: cut(&refused.reason) })

@@ -107,7 +107,8 @@ pub(super) fn refuse_nonsense(
         return Err(Refusal::NotFinite(bad));
     }
     let reach = reach.map(|reach| reach.longest(protocol, round, repetition, client));
-    let honest = protocol.longest(round).into_iter().chain(reach).map(|most| most * ROUNDING);
+    let clipped = protocol.longest(protocol.sizes(round).sum());
+    let honest = clipped.into_iter().chain(reach).map(|most| most * ROUNDING);
     let longest = honest.fold(LARGEST * (1.0 + length(repetition.theta())), f64::min);
     let length = length(&update.delta);
     if length > longest {

@@ -2,12 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fedback::lab::error::Error;
 use fedback::lab::event::Ending;
-use fedback::lab::store::{RunId, RunSummary, Store, standing};
+use fedback::lab::store::{RunId, RunSummary, standing};
 use serde_json::json;
 
 use super::Context;
@@ -31,12 +30,7 @@ pub fn run(context: &Context, args: FederateArgs) -> Result<(), Error> {
 }
 
 fn runs(context: &Context) -> Result<Vec<RunSummary>, Error> {
-    let nowhere = context.store == Path::new("none");
-    let store = if nowhere { None } else { Store::open_existing(&context.store)? };
-    let Some(store) = store else {
-        return Err(Error::input(context.store.display(), "no such store"));
-    };
-    Ok(store.runs()?.sound)
+    Ok(context.existing_store()?.runs()?.sound)
 }
 
 /// A run, or the newest.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use fedback::lab::error::Error;
 use fedback::site::forecast::{Forecast, Shown, forecast, open_to_others};
-use fedback::site::gate::Gate;
 use fedback::site::message::Request;
 use fedback::site::service::{Log, Said, serve};
-use fedback::site::{Ledger, Policy};
+use fedback::site::{Keeper, Ledger, Policy};
 use serde_json::json;
 
 use super::Context;
@@ -86,7 +85,7 @@ fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
     let ledger = Ledger::open(&policy.ledger, &policy.name)?;
     let clients = policy.clients.iter().map(|client| (*client, ledger.spent(*client)));
     if json {
-        let each = |(client, spent): (u32, fedback::site::ledger::Spent)| json!({ "client": client, "answers": spent.in_all, "plans": spent.by_plan });
+        let each = |(client, spent): (u32, &fedback::site::ledger::Spent)| json!({ "client": client, "answers": spent.in_all, "plans": spent.by_plan });
         return output::print_json(&json!({
             "site": policy.name,
             "entries": ledger.entries(),
@@ -100,11 +99,11 @@ fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
     for (client, spent) in clients {
         let most = policy.limits.answers_in_all;
         text += &format!("client {client}: {} of {most} answers\n", spent.in_all);
-        let mut plans: Vec<_> = spent.by_plan.into_iter().collect();
+        let mut plans: Vec<_> = spent.by_plan.iter().collect();
         plans.sort();
         for (plan, answers) in plans {
             let most = policy.limits.answers;
-            text += &format!("  plan {}: {answers} of {most}\n", plan.get(..12).unwrap_or(&plan));
+            text += &format!("  plan {}: {answers} of {most}\n", plan.get(..12).unwrap_or(plan));
         }
     }
     output::print(&text)
@@ -117,7 +116,7 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
     }
     let (socket, most) = (policy.socket.clone(), policy.limits.message);
     let lines = Lines { style, site: policy.name.clone() };
-    let gate = Gate::open(policy)?;
+    let keeper = Keeper::open(policy)?;
     let (stop, door) = (context.stop.clone(), socket.clone());
     std::thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
@@ -128,9 +127,9 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
     });
     lines.write(json!({
         "event": "listening", "socket": socket.display().to_string(),
-        "entries": gate.ledger().entries(), "digest": gate.ledger().mark(),
+        "entries": keeper.ledger().entries(), "digest": keeper.ledger().mark(),
     }));
-    serve(gate, &socket, most, &lines, &context.stop)?;
+    serve(keeper, &socket, most, &lines, &context.stop)?;
     lines.write(json!({ "event": "stopped" }));
     Ok(())
 }

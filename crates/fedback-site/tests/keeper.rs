@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fedback_core::stream::{Purpose, Seed, Streams};
-use fedback_site::gate::Gate;
+use fedback_site::Keeper;
 use fedback_site::message::{About, Gathered, Order, Reply, Request};
 use fedback_site::{Ledger, Policy};
 
@@ -63,19 +63,19 @@ fn policy(folder: &Path) -> Policy {
     Policy::read(&folder.join("policy.toml")).unwrap()
 }
 
-fn open(folder: &Path) -> Gate {
+fn open(folder: &Path) -> Keeper {
     let policy = policy(folder);
     if !policy.ledger.exists() {
         Ledger::create(&policy.ledger, &policy.name).unwrap();
     }
-    Gate::open(policy).unwrap()
+    Keeper::open(policy).unwrap()
 }
 
-fn about(gate: &mut Gate, set: &[&str]) -> About {
+fn about(keeper: &mut Keeper, set: &[&str]) -> About {
     let set = set.iter().map(|text| text.to_string()).collect();
     let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums: None });
     let mut about = About { set, plan_hash: "?".repeat(64), gathered };
-    let refused = gate.answer(&Request::Question(about.clone())).unwrap_err();
+    let refused = keeper.answer(&Request::Question(about.clone())).unwrap_err();
     // Whoever has the spec knows the hash; here the site's log is asked.
     let own = refused.reason.strip_prefix("the plan here is ").map(|text| text[..12].to_string());
     let found = own.unwrap_or_else(|| panic!("{}", refused.reason));
@@ -109,8 +109,8 @@ fn order(about: &About, round: u64, theta: [f64; 2]) -> Order {
     }
 }
 
-fn ask(gate: &mut Gate, order: &Order) -> Result<Vec<f64>, String> {
-    match gate.answer(&Request::Order(order.clone())) {
+fn ask(keeper: &mut Keeper, order: &Order) -> Result<Vec<f64>, String> {
+    match keeper.answer(&Request::Order(order.clone())) {
         Ok(Reply::Update { delta, .. }) => Ok(delta),
         Ok(other) => panic!("{other:?}"),
         Err(refused) => Err(refused.reason),
@@ -126,9 +126,9 @@ fn drawn(round: u64) -> Vec<usize> {
 #[test]
 fn an_update_is_that_of_the_rows_that_it_is_said_to_rest_on() {
     let folder = folder("", "");
-    let mut gate = open(folder.path());
-    let about = about(&mut gate, &[]);
-    let delta = ask(&mut gate, &order(&about, 0, [1.0, 2.0])).unwrap();
+    let mut keeper = open(folder.path());
+    let about = about(&mut keeper, &[]);
+    let delta = ask(&mut keeper, &order(&about, 0, [1.0, 2.0])).unwrap();
     // Two steps of size 1/2 towards the means of two batches of 15.
     for (column, start) in [1.0, 2.0].into_iter().enumerate() {
         let mean = |rows: &[usize]| rows.iter().map(|row| cell(*row, column)).sum::<f64>() / 15.0;
@@ -142,36 +142,36 @@ fn an_update_is_that_of_the_rows_that_it_is_said_to_rest_on() {
 #[test]
 fn a_repeated_order_gets_the_same_answer_and_another_model_none() {
     let folder = folder("", "");
-    let mut gate = open(folder.path());
-    let about = about(&mut gate, &[]);
+    let mut keeper = open(folder.path());
+    let about = about(&mut keeper, &[]);
     let first = order(&about, 0, [1.0, 2.0]);
-    let answer = ask(&mut gate, &first).unwrap();
-    assert_eq!(ask(&mut gate, &first), Ok(answer.clone()));
+    let answer = ask(&mut keeper, &first).unwrap();
+    assert_eq!(ask(&mut keeper, &first), Ok(answer.clone()));
     // The answer, and what the census of all sites is said to have come to.
-    assert_eq!(gate.ledger().entries(), 2);
-    let other = ask(&mut gate, &order(&about, 0, [1.0, 2.5])).unwrap_err();
+    assert_eq!(keeper.ledger().entries(), 2);
+    let other = ask(&mut keeper, &order(&about, 0, [1.0, 2.5])).unwrap_err();
     assert!(other.contains("was answered for another model"), "{other}");
     // A site that was started again remembers.
-    drop(gate);
-    let mut gate = open(folder.path());
-    assert_eq!(ask(&mut gate, &first), Ok(answer));
-    assert!(ask(&mut gate, &order(&about, 0, [1.0, 2.5])).is_err());
-    assert_eq!(gate.ledger().entries(), 2);
+    drop(keeper);
+    let mut keeper = open(folder.path());
+    assert_eq!(ask(&mut keeper, &first), Ok(answer));
+    assert!(ask(&mut keeper, &order(&about, 0, [1.0, 2.5])).is_err());
+    assert_eq!(keeper.ledger().entries(), 2);
 }
 
 #[test]
 fn answers_are_counted_by_plan_and_in_all() {
     let folder = folder("vary = { name = { one_of = [\"a\", \"b\", \"c\"] } }", "");
-    let mut gate = open(folder.path());
+    let mut keeper = open(folder.path());
     let mut given = 0;
     // Six of a plan, and nine in all beside the census.
     for (name, first, most) in [("a", 0, 6), ("b", 10, 3), ("c", 20, 0)] {
-        let about = about(&mut gate, &[&format!("name={name}")]);
+        let about = about(&mut keeper, &[&format!("name={name}")]);
         for place in 0..8 {
-            let answer = ask(&mut gate, &order(&about, first + place, [0.0, 1.0]));
+            let answer = ask(&mut keeper, &order(&about, first + place, [0.0, 1.0]));
             assert_eq!(answer.is_ok(), place < most, "{name} {place} {answer:?}");
             given += u64::from(answer.is_ok());
-            assert_eq!(gate.ledger().entries(), 1 + given);
+            assert_eq!(keeper.ledger().entries(), 1 + given);
         }
     }
 }
@@ -181,10 +181,10 @@ fn answers_are_counted_by_plan_and_in_all() {
 #[test]
 fn the_same_rows_are_not_shown_twice_under_another_name() {
     let folder = folder("vary = { name = { one_of = [\"a\", \"b\"] } }", "");
-    let mut gate = open(folder.path());
-    let [first, second] = ["name=a", "name=b"].map(|name| about(&mut gate, &[name]));
-    ask(&mut gate, &order(&first, 0, [0.0, 1.0])).unwrap();
-    let refused = ask(&mut gate, &order(&second, 0, [0.0, 2.0])).unwrap_err();
+    let mut keeper = open(folder.path());
+    let [first, second] = ["name=a", "name=b"].map(|name| about(&mut keeper, &[name]));
+    ask(&mut keeper, &order(&first, 0, [0.0, 1.0])).unwrap();
+    let refused = ask(&mut keeper, &order(&second, 0, [0.0, 2.0])).unwrap_err();
     assert!(refused.contains("which their difference would show"), "{refused}");
 }
 
@@ -196,12 +196,12 @@ fn a_census_does_not_change_at_will() {
     let text =
         SPEC.replace("features = [\"x\", \"y\"]", "features = [\"x\", \"y\"]\nstandardize = true");
     std::fs::write(folder.path().join("spec.toml"), text).unwrap();
-    let mut gate = open(folder.path());
+    let mut keeper = open(folder.path());
     let mut ask = |rows: u64, mean: f64, sd: f64| {
         let sums = Some([vec![mean, 30.0], vec![sd, 20.0]]);
         let gathered = Some(Gathered { rows: vec![rows, ROWS as u64], sums });
         let about = About { gathered, ..About::default() };
-        gate.answer(&Request::Question(about)).unwrap_err().reason
+        keeper.answer(&Request::Question(about)).unwrap_err().reason
     };
     for (mean, sd) in [(30.0, 1e-300), (30.0, 0.1), (1e6, 20.0), (30.0, f64::NAN), (30.0, -20.0)] {
         let refused = ask(50, mean, sd);
@@ -218,11 +218,11 @@ fn a_census_does_not_change_at_will() {
 fn what_is_not_the_operators_is_refused() {
     let vary = "vary = { seed = [0, 9], \"algorithm.scheme\" = { one_of = [\"full\"] } }";
     let folder = folder(vary, "theta = 50.0\nclip = 100.0");
-    let mut gate = open(folder.path());
-    let good = about(&mut gate, &[]);
-    let question = |gate: &mut Gate, set: &str| {
+    let mut keeper = open(folder.path());
+    let good = about(&mut keeper, &[]);
+    let question = |keeper: &mut Keeper, set: &str| {
         let about = About { set: vec![set.into()], ..good.clone() };
-        gate.answer(&Request::Question(about)).unwrap_err().reason
+        keeper.answer(&Request::Question(about)).unwrap_err().reason
     };
     for (set, why) in [
         ("problem.base={kind='sites',features=['ssn']}", "problem.base is not the operator's"),
@@ -236,7 +236,7 @@ fn what_is_not_the_operators_is_refused() {
         ("seed", "what is set has no ="),
         ("", "what is set has no ="),
     ] {
-        let found = question(&mut gate, set);
+        let found = question(&mut keeper, set);
         assert!(found.starts_with(why), "{set}: {found}");
     }
     let wrong = |change: &dyn Fn(&mut Order)| {
@@ -257,13 +257,13 @@ fn what_is_not_the_operators_is_refused() {
         (wrong(&|order| order.about.plan_hash = "ä".repeat(40)), "the plan here is"),
     ];
     for (order, why) in cases {
-        let found = ask(&mut gate, &order).unwrap_err();
+        let found = ask(&mut keeper, &order).unwrap_err();
         assert!(found.starts_with(why), "{found}");
     }
     let mut twice = order(&good, 0, [1.0, 2.0]);
     (twice.clients, twice.repetitions) = (vec![1, 1], vec![0, 0]);
-    assert!(ask(&mut gate, &twice).unwrap_err().starts_with("the order is of another shape"));
-    assert_eq!(gate.ledger().entries(), 1, "nothing refused is counted");
+    assert!(ask(&mut keeper, &twice).unwrap_err().starts_with("the order is of another shape"));
+    assert_eq!(keeper.ledger().entries(), 1, "nothing refused is counted");
 }
 
 /// Every step is judged by hand: how many different rows it rests on, and in how many it differs from
@@ -275,8 +275,8 @@ fn rows_that_are_few_or_few_others_are_not_shown() {
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("rows = 9", "rows = 13").replace("answers = 6", "answers = 100");
     std::fs::write(&path, text.replace("answers_in_all = 10", "answers_in_all = 200")).unwrap();
-    let mut gate = open(folder.path());
-    let about = about(&mut gate, &[]);
+    let mut keeper = open(folder.path());
+    let about = about(&mut keeper, &[]);
     let counts = |rows: &[usize]| {
         let mut counts = [0_i32; ROWS];
         rows.iter().for_each(|row| counts[*row] += 1);
@@ -289,7 +289,7 @@ fn rows_that_are_few_or_few_others_are_not_shown() {
         let differing =
             |a: &[i32; ROWS], b: &[i32; ROWS]| a.iter().zip(b).filter(|(a, b)| a != b).count();
         let close = |step: &[i32; ROWS]| given.iter().any(|other| differing(step, other) < 13);
-        let answer = ask(&mut gate, &order(&about, round, [0.0, round as f64]));
+        let answer = ask(&mut keeper, &order(&about, round, [0.0, round as f64]));
         let least = steps.iter().map(distinct).min().unwrap();
         match (least < 13, steps.iter().any(close) || differing(&steps[0], &steps[1]) < 13) {
             (true, _) => {
@@ -314,20 +314,20 @@ fn rows_that_are_few_or_few_others_are_not_shown() {
 fn a_census_of_rows_that_changed_a_little_is_refused() {
     let folder = folder("", "");
     let census = Request::Census { set: vec![], mean: None };
-    let mut gate = open(folder.path());
-    let Ok(Reply::Count { rows: counted, sums, .. }) = gate.answer(&census) else { panic!() };
+    let mut keeper = open(folder.path());
+    let Ok(Reply::Count { rows: counted, sums, .. }) = keeper.answer(&census) else { panic!() };
     assert_eq!(counted, [ROWS as u64]);
     let sum = |column: usize| (0..ROWS).map(|row| cell(row, column)).sum::<f64>();
     assert!((sums[0] - sum(0)).abs() < 1e-9 && (sums[1] - sum(1)).abs() < 1e-9);
-    assert!(gate.answer(&census).is_ok());
-    assert_eq!(gate.ledger().entries(), 1, "the same question, the same answer");
-    drop(gate);
+    assert!(keeper.answer(&census).is_ok());
+    assert_eq!(keeper.ledger().entries(), 1, "the same question, the same answer");
+    drop(keeper);
     // One person more: the difference of the two sums would be that person.
     std::fs::write(folder.path().join("rows-1.csv"), rows(ROWS + 1)).unwrap();
-    let mut gate = open(folder.path());
-    let refused = gate.answer(&census).unwrap_err().reason;
+    let mut keeper = open(folder.path());
+    let refused = keeper.answer(&census).unwrap_err().reason;
     assert!(refused.contains("which their difference would show"), "{refused}");
-    drop(gate);
+    drop(keeper);
     std::fs::write(folder.path().join("rows-1.csv"), rows(ROWS + 10)).unwrap();
     assert!(open(folder.path()).answer(&census).is_ok());
 }
@@ -346,21 +346,21 @@ fn a_column_that_is_not_allowed_is_not_read() {
     let folder = folder("columns = [\"x\"]", "");
     let policy = policy(folder.path());
     Ledger::create(&policy.ledger, &policy.name).unwrap();
-    let refused = Gate::open(policy).err().unwrap().to_string();
+    let refused = Keeper::open(policy).err().unwrap().to_string();
     assert!(refused.contains("column \"y\" is not to be read here"), "{refused}");
 }
 
 #[test]
 fn a_plan_with_another_hash_or_a_larger_clip_is_refused() {
     let pinned = folder(&format!("hash = \"{}\"", "0".repeat(64)), "");
-    let mut gate = open(pinned.path());
-    let about = about(&mut gate, &[]);
-    let refused = gate.answer(&Request::Question(about)).unwrap_err().reason;
+    let mut keeper = open(pinned.path());
+    let about = about(&mut keeper, &[]);
+    let refused = keeper.answer(&Request::Question(about)).unwrap_err().reason;
     assert!(refused.ends_with("is not the one agreed on"), "{refused}");
     let tight = folder("", "clip = 99.0");
-    let mut gate = open(tight.path());
+    let mut keeper = open(tight.path());
     let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums: None });
     let about = About { gathered, ..About::default() };
-    let refused = gate.answer(&Request::Question(about)).unwrap_err().reason;
+    let refused = keeper.answer(&Request::Question(about)).unwrap_err().reason;
     assert_eq!(refused, "the plan's algorithm.clip must be at most 99 here");
 }

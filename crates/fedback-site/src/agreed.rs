@@ -1,0 +1,172 @@
+//! A plan that the policy has, built on the site's rows; and what of the rows an update rests on.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use fedback_core::base::{Base, RawTable};
+use fedback_core::federation::Federation;
+use fedback_core::stream::{Purpose, Seed, Streams};
+use fedback_lab::plan::{Plan, SitePlan, SiteTables};
+use fedback_lab::spec::{self, Document, Point, Spec, parse_assignment};
+use toml::Value;
+
+use crate::message::{About, Gathered};
+use crate::policy::Policy;
+use crate::refused::Refused;
+use crate::rests::{self, Rests, RowName};
+
+/// A plan that the policy has, built on the site's rows.
+pub struct Agreed {
+    /// What sites share of a plan.
+    pub plan: SitePlan,
+    /// The spec.
+    pub spec: Spec,
+    pub(crate) federation: Federation,
+    rows: HashMap<u32, Vec<RowName>>,
+}
+
+impl Agreed {
+    /// The names of a client's rows; none where its population is not made of rows.
+    pub fn rows(&self, client: u32) -> Option<&[RowName]> {
+        self.rows.get(&client).map(Vec::as_slice)
+    }
+
+    /// What the steps of an update rest on; nothing where the population is not made of rows.
+    pub fn rests(&self, client: u32, repetition: u32, round: u64) -> Vec<Rests> {
+        let seed = Seed(self.spec.seed.0);
+        let streams = Streams::new(seed, u64::from(repetition), round, Purpose::Data);
+        self.rows(client).map_or(Vec::new(), |rows| {
+            Rests::of_round(rows, streams.client(client), &self.plan.protocol)
+        })
+    }
+}
+
+/// The names of a client's rows.
+pub(crate) fn row_names(tables: &SiteTables, client: usize) -> Vec<RowName> {
+    let own = tables.held().find(|(held, _)| *held == client);
+    own.map_or(Vec::new(), |(_, table)| {
+        let rows = table.values.chunks_exact(table.features.len().max(1));
+        rows.zip(&table.labels).map(|(row, label)| rests::name(row, Some(*label))).collect()
+    })
+}
+
+/// The site's tables as a spec asks for them, if the policy has its columns.
+pub(crate) fn read(
+    policy: &Policy,
+    document: &Document,
+    spec: &Spec,
+) -> Result<SiteTables, Refused> {
+    let spec::Base::Sites(base) = &spec.problem.base else {
+        return Err("the plan is not about rows that lie at sites".into());
+    };
+    if let Some(allowed) = &policy.plan.columns {
+        let mut names = base.features.iter().chain(&base.label);
+        if let Some(column) = names.find(|name| !allowed.contains(name)) {
+            return Err(format!("column {column:?} is not to be read here").into());
+        }
+    }
+    let files: Vec<(usize, PathBuf)> = policy
+        .clients
+        .iter()
+        .filter_map(|client| Some((*client as usize, policy.data_of(*client)?)))
+        .collect();
+    let read = SiteTables::read(spec, &files, &document.origin);
+    read.map_err(|error| Refused::inside("the site's rows cannot be read", error))
+}
+
+/// The spec with what the operator sets, as far as it is his to set.
+pub(crate) fn point(
+    policy: &Policy,
+    document: &Document,
+    set: &[String],
+    gathered: Option<&Gathered>,
+) -> Result<Point, Refused> {
+    let mut document = document.clone();
+    for assignment in set {
+        let (key, value) =
+            parse_assignment(assignment).map_err(|_| Refused::from("what is set has no ="))?;
+        policy.allows(key, &value)?;
+        let wrong = |error| Refused::inside("what is set does not fit the spec", error);
+        document.set(assignment).map_err(wrong)?;
+    }
+    if let Some(gathered) = gathered {
+        document = complete(&document, gathered)?;
+    }
+    let mut points =
+        document.points().map_err(|error| Refused::inside("the spec cannot be read", error))?;
+    match (points.pop(), points.is_empty()) {
+        (Some(point), true) if point.spec.budget.is_some() => {
+            Err("the spec has a budget; a site needs the number of rounds".into())
+        }
+        (Some(point), true) => Ok(point),
+        _ => Err("the spec has a sweep; a site works on one point at a time".into()),
+    }
+}
+
+/// A spec with what a census came to.
+fn complete(document: &Document, gathered: &Gathered) -> Result<Document, Refused> {
+    let mut table = document.table().clone();
+    let base = table.get_mut("problem").and_then(|problem| problem.get_mut("base"));
+    let Some(Value::Table(base)) = base else { return Err("the spec has no base".into()) };
+    let whole = |count: &u64| Value::Integer(*count as i64);
+    base.insert("rows".into(), Value::Array(gathered.rows.iter().map(whole).collect()));
+    if let Some([mean, sd]) = &gathered.sums {
+        let real = |numbers: &[f64]| numbers.iter().map(|n| Value::Float(*n)).collect();
+        base.insert("mean".into(), Value::Array(real(mean)));
+        base.insert("sd".into(), Value::Array(real(sd)));
+    }
+    Ok(Document::of(table, &document.origin, document.directory.clone()))
+}
+
+/// Builds a plan at the site, if its clip is one that the policy has.
+pub(crate) fn build(
+    policy: &Policy,
+    document: &Document,
+    about: &About,
+    own: Option<&SiteTables>,
+) -> Result<Agreed, Refused> {
+    let point = point(policy, document, &about.set, about.gathered.as_ref())?;
+    let (directory, origin) = (&document.directory, &document.origin);
+    let spec = point.spec.clone();
+    let made = match own {
+        Some(tables) => tables.site(&point, directory, origin),
+        None => Plan::site(point, directory, origin),
+    };
+    let (plan, federation) =
+        made.map_err(|error| Refused::inside("the plan cannot be built here", error))?;
+    if let Some(most) = policy.limits.clip
+        && plan.protocol.clip.is_none_or(|clip| clip > most)
+    {
+        return Err(format!("the plan's algorithm.clip must be at most {most} here").into());
+    }
+    let clients = plan.weights.len();
+    if let Some(client) = policy.clients.iter().find(|client| **client as usize >= clients) {
+        return Err(format!("client {client} is not one of the plan's {clients}").into());
+    }
+    let names = |client: u32| match (own, federation.base()) {
+        (Some(tables), _) => Some(row_names(tables, client as usize)),
+        (None, Base::Table(table)) => {
+            let rows = table.rows_of(client as usize);
+            Some(rows.map(|(row, label)| rests::name(row, Some(label))).collect())
+        }
+        (None, Base::Gaussian(_)) => None,
+    };
+    let held = policy.clients.iter().filter_map(|client| Some((*client, names(*client)?)));
+    let rows = held.collect();
+    Ok(Agreed { plan, spec, federation, rows })
+}
+
+/// How many standard deviations a site may be away from all, and how many times as spread out.
+const APART: f64 = 10.0;
+
+/// Whether the constants could be those of all rows, by a client's own mean and deviation.
+pub(crate) fn plausible(table: &RawTable, mean: &[f64], sd: &[f64]) -> bool {
+    let count = table.labels.len() as f64;
+    let own_mean: Vec<f64> = table.sums().iter().map(|sum| sum / count).collect();
+    let squares = table.squares(&own_mean);
+    let fits = |j: usize| {
+        let own_sd = (squares[j] / count).sqrt();
+        sd[j] > 0.0 && own_sd <= APART * sd[j] && (own_mean[j] - mean[j]).abs() <= APART * sd[j]
+    };
+    mean.len() == own_mean.len() && sd.len() == own_mean.len() && (0..mean.len()).all(fits)
+}
