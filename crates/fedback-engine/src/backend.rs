@@ -2,7 +2,7 @@
 //!
 //! The loop over rounds is written once, for any backend: one virtual call per slice of rounds, states
 //! lent and taken as whole blocks. A backend that lives elsewhere, on another device, needs nothing
-//! but these five calls. [`assemble`] is where problem, protocol and device meet.
+//! but these calls. [`assemble`] is where problem, protocol and device meet.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use fedback_core::state::State;
 use fedback_core::stream::Seed;
 
 use crate::cohort::{CohortSampler, RecordedCohort, RecordedCohorts};
+use crate::incident::Incident;
 use crate::live::TransportError;
 use crate::simulate::Simulation;
 use crate::work::WorkError;
@@ -35,6 +36,11 @@ pub trait Backend {
 
     /// The cohorts of rounds closed since this was last asked which the seed alone does not tell.
     fn take_cohorts(&mut self) -> Vec<RecordedCohort>;
+
+    /// What went wrong with clients, as far as it is new or has changed since this was last asked.
+    fn take_incidents(&mut self) -> Vec<Incident> {
+        Vec::new()
+    }
 }
 
 /// What a run is, whoever does its work.

@@ -155,6 +155,18 @@ impl CohortSampler {
         }
     }
 
+    /// What a client's update is multiplied with in a round in which it works; with replacement, for
+    /// every time that it is drawn.
+    pub fn multiplier(&self, client: ClientId) -> f64 {
+        match self.scheme {
+            Scheme::Full => self.weights[client.0 as usize],
+            Scheme::WithReplacement { cohort } => 1.0 / cohort as f64,
+            Scheme::WithoutReplacement { cohort } | Scheme::FirstArrivals { cohort, .. } => {
+                self.coefficient(client.0 as usize, cohort)
+            }
+        }
+    }
+
     /// p_k N/K, or 1/K where objectives are scaled, or p_k/π_k where speed is corrected for.
     fn coefficient(&self, client: usize, size: usize) -> f64 {
         let corrected = matches!(self.scheme, Scheme::FirstArrivals { correct: true, .. });

@@ -23,7 +23,7 @@
 //! the order and comes back with the update. Whoever is absent keeps what it kept, and a client that
 //! moves to another site finds it there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fedback_core::federation::ClientId;
@@ -33,6 +33,7 @@ use fedback_core::stream::Seed;
 
 use crate::backend::{Backend, BackendError, Course};
 use crate::cohort::RecordedCohort;
+use crate::incident::{Incident, Incidents, Trouble};
 use crate::server::{Reach, Refusal, RoundError, Server, Update};
 
 /// Carries orders to clients and their answers back.
@@ -110,6 +111,13 @@ pub enum Arrival {
         /// Why, in words.
         reason: String,
     },
+    /// Somebody claimed a client that is not its own, and was not believed.
+    Claimed {
+        /// The client.
+        client: ClientId,
+        /// Who, in words.
+        reason: String,
+    },
     /// Time is up for what was asked last.
     Deadline,
 }
@@ -168,6 +176,7 @@ pub struct Live<T> {
     /// Why there is no answer from clients in the open round, as far as is known.
     reasons: BTreeMap<ClientId, String>,
     cohorts: Vec<RecordedCohort>,
+    incidents: Incidents,
 }
 
 impl<T: Transport> Live<T> {
@@ -185,8 +194,13 @@ impl<T: Transport> Live<T> {
             server
         };
         let servers = state.repetitions.iter().map(server).collect();
-        let (reasons, cohorts) = Default::default();
-        Live { transport, protocol, seed, settings, state, servers, reasons, cohorts }
+        let (reasons, cohorts, incidents) = Default::default();
+        Live { transport, protocol, seed, settings, state, servers, reasons, cohorts, incidents }
+    }
+
+    /// The same run, which goes on after trouble that is known already.
+    pub fn after(self, incidents: Incidents) -> Self {
+        Live { incidents, ..self }
     }
 
     /// The same run, which believes no update that honest work cannot have come to.
@@ -217,6 +231,7 @@ impl<T: Transport> Live<T> {
             self.active().for_each(|(server, _)| server.abandon());
             return Err(error);
         }
+        self.note_absences();
         let minimum = self.settings.minimum;
         let closed = self
             .active()
@@ -225,6 +240,16 @@ impl<T: Transport> Live<T> {
         self.cohorts.extend(cohorts);
         self.state.round.0 += 1;
         Ok(())
+    }
+
+    /// Notes whose work the round does without. Of first arrivals it is expected that others are late.
+    fn note_absences(&mut self) {
+        let servers = self.servers.iter().filter(|server| !server.takes_the_first());
+        let missing: BTreeSet<ClientId> = servers.flat_map(Server::missing).collect();
+        for client in missing {
+            let reason = self.reasons.get(&client).map_or("no answer in time", String::as_str);
+            self.incidents.note(self.state.round, client, Trouble::Absent, reason);
+        }
     }
 
     /// Asks, and takes what comes, until nothing is missing or nothing more is to be expected.
@@ -258,6 +283,9 @@ impl<T: Transport> Live<T> {
                         self.servers.iter_mut().for_each(|server| server.absent(client));
                         self.reasons.insert(client, reason);
                     }
+                    Arrival::Claimed { client, reason } => {
+                        self.note(client, Trouble::Claimed, &reason);
+                    }
                     Arrival::Deadline => break,
                 }
             }
@@ -287,9 +315,17 @@ impl<T: Transport> Live<T> {
         };
         if let Err(reason) = taken {
             if reason.is_bad_update() {
+                self.note(client, Trouble::Refused, &reason.to_string());
                 self.reasons.insert(client, reason.to_string());
             }
             self.transport.refused(sender, &reason);
+        }
+    }
+
+    /// Notes trouble with a client of the run in the open round.
+    fn note(&mut self, client: ClientId, trouble: Trouble, reason: &str) {
+        if (client.0 as usize) < self.state.layout().clients {
+            self.incidents.note(self.state.round, client, trouble, reason);
         }
     }
 
@@ -334,5 +370,9 @@ impl<T: Transport> Backend for Live<T> {
 
     fn take_cohorts(&mut self) -> Vec<RecordedCohort> {
         std::mem::take(&mut self.cohorts)
+    }
+
+    fn take_incidents(&mut self) -> Vec<Incident> {
+        self.incidents.take_changed()
     }
 }

@@ -8,7 +8,7 @@ mod descent;
 mod proximal;
 mod scaffold;
 
-use fedback_core::protocol::{LocalRule, Protocol, Round};
+use fedback_core::protocol::LocalRule;
 use fedback_core::simd::Number;
 
 pub use descent::Descent;
@@ -112,11 +112,11 @@ pub(crate) fn keep<R: Rule>(rule: R, sent: &[f64], kept: &mut [f64], deltas: &[f
     }
 }
 
-/// What clients keep by a protocol's rule after the round that follows `round`, written over what
-/// they kept before it.
+/// What clients keep by a rule after a round of steps of Σ η_t in all, written over what they kept
+/// before it.
 pub(crate) fn keep_by_rule(
-    protocol: &Protocol,
-    round: Round,
+    rule: LocalRule,
+    total: f64,
     sent: &[f64],
     kept: &mut [f64],
     deltas: &[f64],
@@ -131,5 +131,5 @@ pub(crate) fn keep_by_rule(
         }
     }
 
-    with_rule(protocol.local, Keeping(sent, kept, deltas, protocol.sizes(round).sum()));
+    with_rule(rule, Keeping(sent, kept, deltas, total));
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod confidence;
+mod lying;
 mod picture;
 pub mod trial;
 pub mod words;
@@ -31,6 +32,7 @@ pub use answer::{
     SmallSteps,
 };
 pub use confidence::Confidence;
+pub use lying::{Lie, Lies};
 pub use picture::picture;
 
 /// Rows of all resamples together that are judged where every judgement reads the rows again and again.
@@ -101,6 +103,8 @@ pub struct Check {
     pub trial: Option<Trial>,
     /// What speed makes of the weights, for first arrivals.
     pub first_arrivals: Option<FirstArrivals>,
+    /// What was tried of clients that lie.
+    pub lying: Option<Lies>,
     /// The share of every verdict among resampled estimates, where the response was fitted.
     pub confidence: Option<Confidence>,
     /// What the table was found to hold.
@@ -119,8 +123,35 @@ fn away(plan: &Plan, point: Option<&LocalTruth>) -> Option<f64> {
 }
 
 impl Check {
-    /// Checks a plan; `stage` is told what is being done.
+    /// Checks a plan; `stage` is told what is being done. Of a plan that shortens updates it is judged
+    /// what it would be without that.
     pub fn of(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Result<Self, Error> {
+        let mut check = match plan.protocol.clip {
+            None => Check::judged(plan, stage)?,
+            Some(_) => {
+                let free = plan.with(|spec| spec.algorithm.rounds_mut().clip = None)?;
+                let mut check = Check::judged(&free, stage)?;
+                let (equal, words) = (check.verdict.name(), &check.reason);
+                check.reason = format!(
+                    "algorithm.clip shortens updates, which is not linear in the clients' work, so \
+                     that nothing is certain; without it, it would be: {equal} ({words})"
+                );
+                check.verdict = Verdict::Unknown;
+                check
+            }
+        };
+        let point = check.stable_point.as_deref();
+        let mut lies = lying::bounds(plan, point);
+        if plan.protocol.clip.is_some() {
+            stage("trying lies");
+            check.lying = lying::try_out(plan, point, &mut lies);
+        }
+        check.per_client.iter_mut().zip(lies).for_each(|(client, lie)| client.lying = lie);
+        Ok(check)
+    }
+
+    /// What is certified, tried and resampled.
+    fn judged(plan: &Plan, stage: &mut dyn FnMut(&'static str)) -> Result<Self, Error> {
         // A file that is wrong is said before anything takes time.
         let resamples = plan.resampled()?;
         if plan.arrivals.is_some() {
@@ -171,6 +202,7 @@ impl Check {
                 client: names.map_or(client.to_string(), |names| names[client].clone()),
                 signed_sensitivity: signed.map(|signed| sign * signed + 0.0),
                 part,
+                lying: Lie { one_round: None, tried: None },
             }
         });
         let per_client: Vec<Client> = per_client.collect();
@@ -217,6 +249,7 @@ impl Check {
             degeneracy: Degeneracy::new(certificate.degeneracy),
             trial: None,
             first_arrivals,
+            lying: None,
             confidence: None,
             table: plan.table.clone(),
             doubts: plan.spec.doubts.clone(),

@@ -2,6 +2,7 @@
 
 use fedback_core::state::State;
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::Incident;
 
 use crate::error::Error;
 use crate::plan::Outline;
@@ -21,6 +22,8 @@ pub enum Event<'a> {
     Record(&'a Record),
     /// A round was closed with a cohort that the seed alone does not tell.
     Cohort(&'a RecordedCohort),
+    /// Something went wrong with a client, once more or for the first time.
+    Incident(&'a Incident),
     /// Rounds were closed.
     Advanced {
         /// Rounds closed.
@@ -32,6 +35,8 @@ pub enum Event<'a> {
         state: &'a State,
         /// Seconds spent.
         seconds: f64,
+        /// θ of every repetition at the last record, where the run may end by what moved since.
+        before: Option<&'a [Vec<f64>]>,
     },
     /// The run is over.
     Ended(&'a Ending),

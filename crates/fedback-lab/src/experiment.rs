@@ -249,8 +249,10 @@ impl Sink for Recording<'_> {
             Event::Started { .. } | Event::Advanced { .. } => {}
             Event::Record(record) => writer.record((*record).clone())?,
             Event::Cohort(cohort) => writer.cohort((*cohort).clone())?,
-            Event::Checkpoint { state, seconds } => {
-                writer.checkpoint(Checkpoint::of(state, *seconds))?;
+            Event::Incident(incident) => writer.incident((*incident).clone())?,
+            Event::Checkpoint { state, seconds, before } => {
+                let before = before.map(<[Vec<f64>]>::concat);
+                writer.checkpoint(Checkpoint { before, ..Checkpoint::of(state, *seconds) })?;
             }
             Event::Ended(ending) => {
                 let Some(writer) = self.writer.take() else { return Ok(()) };

@@ -7,6 +7,7 @@ pub use csv::points_to_csv;
 use std::collections::BTreeMap;
 
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::Incident;
 use fedback_theory::exact::Moments;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -220,6 +221,9 @@ pub struct Outcome {
     /// Repetitions that stopped being finite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Failed>,
+    /// What went wrong with clients, where they were real.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<Reported>,
     /// How it ended.
     #[serde(skip)]
     pub ending: Ending,
@@ -249,6 +253,57 @@ pub struct Simulated {
 
 fn only_curve<S: Serializer>(exact: &Option<Box<Outcome>>, to: S) -> Result<S::Ok, S::Error> {
     exact.as_ref().map(|exact| &exact.curve).serialize(to)
+}
+
+/// One kind of trouble with one client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reported {
+    /// Its name, or its number from 0.
+    pub client: String,
+    /// `absent`, `refused` or `claimed`.
+    pub trouble: &'static str,
+    /// In how many rounds.
+    pub rounds: u64,
+    /// The first of them, from 1.
+    pub first_round: u64,
+    /// The last of them.
+    pub last_round: u64,
+    /// Why, the last time.
+    pub reason: String,
+}
+
+impl Reported {
+    /// In words.
+    pub fn words(&self) -> String {
+        let Reported { client, trouble, rounds, first_round, last_round, reason } = self;
+        let when = match rounds {
+            1 => format!("round {last_round}"),
+            _ => format!("{rounds} of rounds {first_round} to {last_round}"),
+        };
+        format!("client {client} {trouble} in {when}: {reason}")
+    }
+
+    /// Of all incidents of a run.
+    pub(crate) fn all<'a>(
+        names: Option<&[String]>,
+        incidents: impl IntoIterator<Item = &'a Incident>,
+    ) -> Vec<Self> {
+        let report = |one: &Incident| {
+            let number = one.client.0 as usize;
+            Reported {
+                client: match names.and_then(|names| names.get(number)) {
+                    Some(name) => name.clone(),
+                    None => number.to_string(),
+                },
+                trouble: one.trouble.word(),
+                rounds: one.rounds,
+                first_round: one.first.0 + 1,
+                last_round: one.last.0 + 1,
+                reason: one.reason.clone(),
+            }
+        };
+        incidents.into_iter().map(report).collect()
+    }
 }
 
 /// A repetition that stopped being finite.
@@ -305,6 +360,7 @@ impl Outcome {
             curve,
             simulated: None,
             failed: Vec::new(),
+            incidents: Vec::new(),
             ending: Ending::Done,
             seconds: 0.0,
             times: Vec::new(),

@@ -38,7 +38,7 @@ pub use site::{Asked, Given, SitePlan, Updates};
 pub use sites::{Census, SiteTables};
 
 use crate::error::Error;
-use crate::spec::{Count, KeyError, Measure, NamedStart, Point, RoundKeys, Spec, Start};
+use crate::spec::{KeyError, Measure, NamedStart, Point, RoundKeys, Spec, Start};
 use crate::table_summary::TableSummary;
 
 /// Everything about a run but who does its work.
@@ -250,9 +250,7 @@ impl Outline {
     ) -> Result<Self, KeyError> {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
-        if let Some(budget) = spec.budget.take() {
-            spec.rounds = Count(budget.rounds(spec.algorithm.rounds(), shape.weights.len())?);
-        }
+        spec.spend(shape.weights.len())?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         sizes::check(&spec, &protocol, &shape)?;

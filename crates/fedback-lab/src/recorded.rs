@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::event::Ending;
 use crate::facts::{Facts, Scale};
 use crate::measure::Measurement;
-use crate::outcome::{Curve, Failed, Outcome, Simulated};
+use crate::outcome::{Curve, Failed, Outcome, Reported, Simulated};
 use crate::plan::Built;
 use crate::spec::{Loss, Point, Spec};
 use crate::store::{RunId, Store, StoredRun};
@@ -130,9 +130,11 @@ impl RecordedRun {
         for record in &self.stored.records {
             curve.add(record.round, &record.values);
         }
+        let names = facts.client_names.as_deref();
         Outcome {
             simulated: Some(Simulated { exact: None, final_theta: self.final_models() }),
             failed: self.failed(),
+            incidents: Reported::all(names, &self.stored.incidents),
             ending: self.stored.ending.clone().unwrap_or(Ending::Interrupted),
             seconds: self.stored.seconds(),
             times: self.stored.times(),

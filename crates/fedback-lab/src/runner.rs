@@ -19,6 +19,7 @@ use fedback_core::protocol::Round;
 use fedback_core::state::State;
 use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble};
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::Incidents;
 use fedback_engine::live::{Live, Settings, Transport, TransportError};
 use fedback_engine::server::Reach;
 
@@ -26,7 +27,7 @@ use crate::error::Error;
 use crate::event::{Ending, Event, Sink};
 use crate::exact;
 use crate::measure::{Exactly, Judge, Measurement, Recorder};
-use crate::outcome::{Curve, Outcome};
+use crate::outcome::{Curve, Outcome, Reported};
 use crate::plan::{Outline, Plan};
 use crate::store::{Record, StoredRun};
 use crate::warning::warnings;
@@ -159,13 +160,9 @@ pub fn run_live(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let LiveRun { plan, federation, judge, transport, settings } = live;
-    if plan.spec.until.is_some() {
-        let why = "a live run goes on from any round, where what moved before is not known; stop it \
-                   by hand, or leave until out";
-        return Err(Error::input("until", why));
-    }
     let cohorts = from.map_or(&[][..], |from| &from.cohorts);
     let mut live = Live::new(transport, plan.course(plan.place(from)?, cohorts), settings);
+    live = live.after(Incidents::of(from.into_iter().flat_map(|from| from.incidents.clone())));
     if let Some(federation) = federation {
         live = live.knowing(Reach::of(federation));
     }
@@ -185,6 +182,8 @@ struct Running<'a> {
     slice: u64,
     /// θ of every repetition at the last record, where the run may end by what moved since.
     before: Vec<Vec<f64>>,
+    /// What went wrong with clients.
+    incidents: Incidents,
     /// Seconds of work by every record.
     times: Vec<f64>,
 }
@@ -197,7 +196,14 @@ impl<'a> Running<'a> {
         from: Option<&'a StoredRun>,
     ) -> Self {
         let now = Instant::now();
-        let before = models(backend.state());
+        // Without it, the run goes on from a record.
+        let whole = plan.dim * plan.spec.repetitions.0 as usize;
+        let noted = from.and_then(|from| from.checkpoint.as_ref()?.before.clone());
+        let before = noted.filter(|all| all.len() == whole).map_or_else(
+            || models(backend.state()),
+            |all| all.chunks(plan.dim.max(1)).map(<[f64]>::to_vec).collect(),
+        );
+        let known = from.into_iter().flat_map(|from| from.incidents.clone());
         Running {
             plan,
             backend,
@@ -208,6 +214,7 @@ impl<'a> Running<'a> {
             last_checkpoint: now,
             slice: 1,
             before,
+            incidents: Incidents::of(known),
             times: from.map(StoredRun::times).unwrap_or_default(),
         }
     }
@@ -243,7 +250,8 @@ impl<'a> Running<'a> {
         };
         let outcome = Outcome::of_run(plan, curve, self.backend.state(), self.seconds(), ending);
         let (times, resumed_from) = (self.times.clone(), self.from.map(StoredRun::round));
-        Ok(Outcome { times, resumed_from, ..outcome })
+        let incidents = Reported::all(plan.client_names.as_deref(), self.incidents.iter());
+        Ok(Outcome { times, resumed_from, incidents, ..outcome })
     }
 
     fn tell(&self, sinks: &mut [&mut dyn Sink], event: &Event<'_>) -> Result<(), Error> {
@@ -267,14 +275,16 @@ impl<'a> Running<'a> {
     ) -> Result<Ending, Error> {
         while self.round() < self.rounds {
             if stop.load(Ordering::Relaxed) || matches!(self.advance()?, Advanced::Interrupted) {
-                if self.can_go_on_from_here() {
-                    self.checkpoint(sinks)?;
-                }
+                self.checkpoint(sinks)?;
                 return Ok(Ending::Interrupted);
             }
             for cohort in self.backend.take_cohorts() {
                 curve.count(&cohort);
                 self.tell(sinks, &Event::Cohort(&cohort))?;
+            }
+            for incident in self.backend.take_incidents() {
+                self.tell(sinks, &Event::Incident(&incident))?;
+                self.incidents.put(incident);
             }
             let mut settled = false;
             if self.plan.is_due(self.round()) {
@@ -283,8 +293,7 @@ impl<'a> Running<'a> {
             }
             let round = self.round();
             self.tell(sinks, &Event::Advanced { round })?;
-            let due = self.is_checkpoint_due() && self.can_go_on_from_here();
-            if due || settled || round == self.rounds {
+            if self.is_checkpoint_due() || settled || round == self.rounds {
                 self.checkpoint(sinks)?;
             }
             if settled {
@@ -305,12 +314,6 @@ impl<'a> Running<'a> {
         let repetitions = self.plan.spec.repetitions.0 as usize;
         let movements = &record.values[place * repetitions..][..repetitions];
         record.round > 0 && movements.iter().all(|movement| *movement < until.movement.0)
-    }
-
-    /// A movement is measured from the last record, so that a run which may end by it goes on from
-    /// there.
-    fn can_go_on_from_here(&self) -> bool {
-        self.plan.spec.until.is_none() || self.plan.is_due(self.round())
     }
 
     /// What a checkpoint would write of the clients' states takes its time.
@@ -402,7 +405,8 @@ impl<'a> Running<'a> {
 
     fn checkpoint(&mut self, sinks: &mut [&mut dyn Sink]) -> Result<(), Error> {
         let (state, seconds) = (self.backend.state(), self.seconds());
-        self.tell(sinks, &Event::Checkpoint { state, seconds })?;
+        let before = self.plan.spec.until.is_some().then_some(&self.before[..]);
+        self.tell(sinks, &Event::Checkpoint { state, seconds, before })?;
         self.backend.state_mut().written();
         self.last_checkpoint = Instant::now();
         Ok(())

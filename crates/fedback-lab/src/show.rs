@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::costs::Costs;
 use crate::difference::{Difference, differences};
 use crate::event::Ending;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Reported};
 use crate::recorded::RecordedRun;
 use crate::spec::{SchemeName, Spec};
 use crate::store::standing;
@@ -66,6 +66,8 @@ pub struct Shown {
     pub failure: Option<String>,
     /// Whose work was missing.
     pub absences: Absences,
+    /// What went wrong with clients, where they were real.
+    pub incidents: Vec<Reported>,
     /// What the rounds up to the last record took, per repetition.
     pub costs: Costs,
     /// The last record, and exact expectations where there are any.
@@ -127,6 +129,7 @@ impl Shown {
                 _ => None,
             },
             absences: absences(run, &outcome),
+            incidents: outcome.incidents.clone(),
             costs: outcome.curve.costs(),
             last: last(&outcome),
             spec: spec.clone(),

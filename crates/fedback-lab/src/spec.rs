@@ -324,6 +324,23 @@ impl Document {
             .collect()
     }
 
+    /// The document of one point of its sweep.
+    pub fn at(&self, which: usize) -> Result<Document, Error> {
+        let points = self.points()?;
+        let Some(point) = points.get(which) else {
+            let why = format!("there is no point {which}: the sweep has {}", points.len());
+            return Err(Error::input(&self.origin, why));
+        };
+        let mut document = self.clone();
+        document.table.remove("sweep");
+        for (key, value) in &point.set {
+            assign(&mut document.table, key, value.clone())
+                .map_err(|error| Error::input(&self.origin, error))?;
+            document.assigned.insert(key.clone(), value.clone());
+        }
+        Ok(document)
+    }
+
     fn check_format(&self) -> Result<(), KeyError> {
         match self.table.get("format") {
             None | Some(Value::Integer(1)) => Ok(()),

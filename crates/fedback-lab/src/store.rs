@@ -19,6 +19,7 @@ mod checkpoint;
 mod claim;
 mod error;
 mod file;
+mod incident;
 mod label;
 mod manage;
 mod reader;

@@ -16,7 +16,9 @@ use fedback_lab::experiment::{self, reopen, run_live};
 use fedback_lab::measure::{Exactly, WithoutData};
 use fedback_lab::outcome::Outcome;
 use fedback_lab::plan::Plan;
+use fedback_lab::recorded::RecordedRun;
 use fedback_lab::runner::{self, LiveRun};
+use fedback_lab::show::Shown;
 use fedback_lab::spec::Document;
 use fedback_lab::store::Store;
 use serde_json::json;
@@ -242,6 +244,50 @@ fn absences(plan: &Plan) {
     // Without the cohorts it would have been another run.
     let memory = runner::run(plan, None, &mut [], &stop).unwrap();
     assert_ne!(memory.final_theta(), live.final_theta());
+}
+
+/// Who was missing, when and why, is told at the end and by the store, however often a run stops.
+#[test]
+fn trouble_with_clients_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("fedback.db")).unwrap();
+    let spec = SPEC.replace("with-replacement\"\ncohort = 3", "full\"");
+    let document = Document::parse(&spec, "spec").unwrap();
+    let plan = Plan::new(document.points().unwrap().remove(0), Path::new("."), "spec").unwrap();
+    let settings = Settings { minimum: 1, attempts: 0 };
+    let live = interrupted_again_and_again(&store, &plan, settings, away).unwrap();
+    let told = json!([
+        { "client": "1", "trouble": "absent", "rounds": 5, "first_round": 2, "last_round": 6,
+          "reason": "gone" },
+        { "client": "3", "trouble": "absent", "rounds": 4, "first_round": 4, "last_round": 7,
+          "reason": "gone" },
+    ]);
+    assert_eq!(json!(live)["incidents"], told);
+    let read = RecordedRun::read(&store, store.runs().unwrap().sound[0].id).unwrap();
+    assert_eq!(json!(read.outcome())["incidents"], told);
+    assert_eq!(json!(Shown::of(&read))["incidents"], told);
+    let words = "client 1 absent in 5 of rounds 2 to 6: gone";
+    assert_eq!(live.incidents[0].words(), words);
+}
+
+/// A run that ends by its movement does so in the same round, however often it is stopped.
+#[test]
+fn a_live_run_ends_by_its_movement() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(&folder.path().join("fedback.db")).unwrap();
+    let spec = SPEC
+        .replace("rounds = 12", "rounds = 400\nuntil = { movement = 0.02 }")
+        .replace("mean = [1.0", "noise = 1e-3\nmean = [1.0")
+        .replace("every = 5", "every = 3");
+    let document = Document::parse(&spec, "spec").unwrap();
+    let plan = Plan::new(document.points().unwrap().remove(0), Path::new("."), "spec").unwrap();
+    let stop = AtomicBool::new(false);
+    let memory = runner::run(&plan, None, &mut [], &stop).unwrap();
+    let end = memory.curve.points.last().unwrap().round;
+    assert!((6..300).contains(&end), "ended after {end} rounds");
+    let live =
+        interrupted_again_and_again(&store, &plan, Settings::default(), |_, _| false).unwrap();
+    assert_eq!(bits(&live), bits(&memory));
 }
 
 #[test]

@@ -51,6 +51,8 @@ fn resumed_it_ends_where_it_would_have_ended() {
         let record = Some((&store, id));
         let first = experiment::run(&plan, record, None, &mut StopAt(round, &stop), &stop).unwrap();
         assert_eq!(first.ending == Ending::Interrupted, round < end, "{round}");
+        // Nothing is done again.
+        assert!(store.load(id).unwrap().round() >= round, "{round}");
         let reopened = reopen(&store, id).unwrap();
         let (plan, from) = (reopened.whole().unwrap(), Some(&reopened.stored));
         // The last one is as if it had been killed between its last checkpoint and its end.

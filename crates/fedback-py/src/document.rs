@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use fedback_lab::error::Error;
 use fedback_lab::experiment::Experiment;
 use fedback_lab::plan::Built;
-use fedback_lab::spec::Document as Inner;
+use fedback_lab::spec::{Document as Inner, Point};
 use pyo3::prelude::*;
 
 use crate::error::{InputError, raise};
@@ -42,6 +42,18 @@ impl Document {
         let mut inner = self.0.clone();
         assignments.iter().try_for_each(|assignment| inner.set(assignment)).map_err(raise)?;
         Ok(Document(inner))
+    }
+
+    /// The spec of one point of its sweep.
+    fn at(&self, which: usize) -> PyResult<Self> {
+        self.0.at(which).map(Document).map_err(raise)
+    }
+
+    /// What the points of its sweep set, as JSON; one that sets nothing where there is no sweep.
+    fn points(&self) -> PyResult<Vec<String>> {
+        let points = self.0.points().map_err(raise)?;
+        let set = |point: &Point| serde_json::to_string(&point.set).unwrap_or_default();
+        Ok(points.iter().map(set).collect())
     }
 
     #[getter]

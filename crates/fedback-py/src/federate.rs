@@ -31,14 +31,29 @@ use crate::outcome::Outcome;
 use crate::run::{Listener, Now, misfit};
 use crate::supervise::supervise;
 
-/// Runs a spec with clients that `transport` reaches; goes on with the run `resume` where that is said.
+/// Records every point of a spec before its round 0; their numbers.
 #[pyfunction]
-#[pyo3(signature = (document, transport, *, store, resume, minimum, attempts, progress, draw, loss))]
+pub fn begin_all(py: Python<'_>, document: &Document, store: PathBuf) -> PyResult<Vec<i64>> {
+    let begin_all = || -> Result<Vec<i64>, Error> {
+        let (plans, _) = document.plans()?;
+        let store = Store::open(&store)?;
+        plans.iter().map(|plan| Ok(begin(&store, plan, Vec::new())?.0)).collect()
+    };
+    py.detach(begin_all).map_err(raise)
+}
+
+/// Runs one point of a spec with clients that `transport` reaches; goes on with the run `resume` where
+/// that is said.
+#[pyfunction]
+#[pyo3(signature = (
+    document, transport, *, point, store, resume, minimum, attempts, progress, draw, loss
+))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 pub fn federate(
     py: Python<'_>,
     document: &Document,
     transport: Py<PyAny>,
+    point: Option<usize>,
     store: Option<PathBuf>,
     resume: Option<i64>,
     minimum: usize,
@@ -50,7 +65,7 @@ pub fn federate(
     if minimum == 0 {
         return Err(misfit("minimum", "found 0; allowed: 1 or more"));
     }
-    let prepare = || prepare(document, store.as_deref(), resume);
+    let prepare = || prepare(document, point, store.as_deref(), resume);
     let (plan, id, from) = match py.detach(prepare).map_err(raise)? {
         Prepared::Ready(ready) => *ready,
         Prepared::Ended(outcome) => return Ok(*outcome),
@@ -61,6 +76,7 @@ pub fn federate(
         transport,
         messages,
         hash: plan.hash.clone(),
+        about: (plan.spec.rounds.0, point, id.map(|id| id.0)),
         layout: Layout::new(&plan.protocol, plan.dim, plan.clients()),
         raised: Mutex::new(None),
         stop: AtomicBool::new(false),
@@ -109,14 +125,19 @@ enum Prepared {
 
 fn prepare(
     document: &Document,
+    point: Option<usize>,
     store: Option<&std::path::Path>,
     resume: Option<i64>,
 ) -> Result<Prepared, Error> {
     let origin = &document.0.origin;
     let (mut plans, _) = document.plans()?;
-    let (Some(plan), true) = (plans.pop(), plans.is_empty()) else {
-        return Err(Error::input(origin, "has a sweep; a federation runs one point at a time"));
-    };
+    let count = plans.len();
+    let place = point.unwrap_or(0);
+    if place >= count || (point.is_none() && count > 1) {
+        let why = format!("it has {count} points, and one is run at a time: name it");
+        return Err(Error::input(origin, why));
+    }
+    let plan = plans.swap_remove(place);
     let store = store.map(Store::open).transpose()?;
     let Some(number) = resume else {
         let id = store.as_ref().map(|store| begin(store, &plan, Vec::new())).transpose()?;
@@ -142,6 +163,8 @@ struct Link {
     transport: Py<PyAny>,
     messages: Py<PyModule>,
     hash: String,
+    /// Rounds, the point of a sweep, the run's number.
+    about: (u64, Option<usize>, Option<i64>),
     layout: Layout,
     raised: Mutex<Option<PyErr>>,
     /// Set where somebody asked to stop.
@@ -181,6 +204,7 @@ impl Transport for &Link {
                 pack(py, repetitions, u32::to_le_bytes),
                 pack(py, clients, u32::to_le_bytes),
                 floats(py, order.kept.iter().copied()),
+                self.about,
             );
             self.messages.bind(py).getattr("ask")?.call1(arguments)?;
             Ok(())
@@ -225,9 +249,13 @@ impl Link {
                     let (delta, kept) = (to_floats(delta.as_bytes())?, to_floats(kept.as_bytes())?);
                     Arrival::Update { sender, update: Update { delta, kept } }
                 }
-                2 => {
-                    let (client, reason): (u32, String) = came.extract()?;
-                    Arrival::Absent { client: ClientId(client), reason }
+                3 => {
+                    let (client, reason, claimed): (u32, String, bool) = came.extract()?;
+                    let client = ClientId(client);
+                    match claimed {
+                        true => Arrival::Claimed { client, reason },
+                        false => Arrival::Absent { client, reason },
+                    }
                 }
                 _ => Arrival::Deadline,
             }))

@@ -39,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(federate::begin_all, module)?)?;
     module.add_function(wrap_pyfunction!(federate::federate, module)?)?;
     module.add_function(wrap_pyfunction!(question::exact, module)?)?;
     module.add_function(wrap_pyfunction!(question::solve, module)?)?;

@@ -215,7 +215,8 @@ impl Sink for Listener<'_> {
                 }
             }
             Event::Advanced { round } => self.now.round.store(*round, Ordering::Relaxed),
-            Event::Cohort(_) | Event::Checkpoint { .. } | Event::Ended(_) => {}
+            Event::Cohort(_) | Event::Incident(_) => {}
+            Event::Checkpoint { .. } | Event::Ended(_) => {}
         }
         Ok(())
     }

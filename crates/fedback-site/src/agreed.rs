@@ -19,8 +19,6 @@ use crate::rests::{self, Rests, RowName};
 pub struct Agreed {
     /// What sites share of a plan.
     pub plan: SitePlan,
-    /// The spec.
-    pub spec: Spec,
     pub(crate) federation: Federation,
     rows: HashMap<u32, Vec<RowName>>,
 }
@@ -33,7 +31,7 @@ impl Agreed {
 
     /// What the steps of an update rest on; nothing where the population is not made of rows.
     pub fn rests(&self, client: u32, repetition: u32, round: u64) -> Vec<Rests> {
-        let seed = Seed(self.spec.seed.0);
+        let seed = Seed(self.plan.spec.seed.0);
         let streams = Streams::new(seed, u64::from(repetition), round, Purpose::Data);
         self.rows(client).map_or(Vec::new(), |rows| {
             Rests::of_round(rows, streams.client(client), &self.plan.protocol)
@@ -74,11 +72,12 @@ pub(crate) fn read(
     read.map_err(|error| Refused::inside("the site's rows cannot be read", error))
 }
 
-/// The spec with what the operator sets, as far as it is his to set.
+/// The spec with what the operator sets, as far as it is his to set; of a sweep, which the site has
+/// agreed to with its spec, the point that is asked for.
 pub(crate) fn point(
     policy: &Policy,
     document: &Document,
-    set: &[String],
+    (set, which): (&[String], Option<u64>),
     gathered: Option<&Gathered>,
 ) -> Result<Point, Refused> {
     let mut document = document.clone();
@@ -94,13 +93,11 @@ pub(crate) fn point(
     }
     let mut points =
         document.points().map_err(|error| Refused::inside("the spec cannot be read", error))?;
-    match (points.pop(), points.is_empty()) {
-        (Some(point), true) if point.spec.budget.is_some() => {
-            Err("the spec has a budget; a site needs the number of rounds".into())
-        }
-        (Some(point), true) => Ok(point),
-        _ => Err("the spec has a sweep; a site works on one point at a time".into()),
+    let (count, place) = (points.len(), which.unwrap_or(0) as usize);
+    if place >= count || (which.is_none() && count > 1) {
+        return Err(format!("the spec has {count} points, and one is worked on at a time").into());
     }
+    Ok(points.swap_remove(place))
 }
 
 /// A spec with what a census came to.
@@ -125,9 +122,9 @@ pub(crate) fn build(
     about: &About,
     own: Option<&SiteTables>,
 ) -> Result<Agreed, Refused> {
-    let point = point(policy, document, &about.set, about.gathered.as_ref())?;
+    let asked = (&about.set[..], about.point);
+    let point = point(policy, document, asked, about.gathered.as_ref())?;
     let (directory, origin) = (&document.directory, &document.origin);
-    let spec = point.spec.clone();
     let made = match own {
         Some(tables) => tables.site(&point, directory, origin),
         None => Plan::site(point, directory, origin),
@@ -153,7 +150,7 @@ pub(crate) fn build(
     };
     let held = policy.clients.iter().filter_map(|client| Some((*client, names(*client)?)));
     let rows = held.collect();
-    Ok(Agreed { plan, spec, federation, rows })
+    Ok(Agreed { plan, federation, rows })
 }
 
 /// How many standard deviations a site may be away from all, and how many times as spread out.

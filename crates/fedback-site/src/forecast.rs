@@ -126,8 +126,8 @@ fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
         Batch::Sampled(size) => Some(size as u64),
     };
     let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
-    let repetitions = agreed.spec.repetitions.0 as u32;
-    'all: for round in 0..agreed.spec.rounds.0 {
+    let repetitions = agreed.plan.spec.repetitions.0 as u32;
+    'all: for round in 0..agreed.plan.spec.rounds.0 {
         for repetition in 0..repetitions {
             if updates == LOOKED_AT {
                 break 'all;

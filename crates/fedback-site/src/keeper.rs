@@ -19,6 +19,9 @@ use crate::policy::Policy;
 use crate::refused::Refused;
 use crate::rests::Rests;
 
+/// What the operator sets, and which point of a sweep he asks for.
+type Asking = (Vec<String>, Option<u64>);
+
 /// How many plans are kept ready.
 const READY: usize = 8;
 
@@ -27,7 +30,7 @@ pub struct Keeper {
     policy: Policy,
     document: Document,
     ledger: Ledger,
-    tables: Vec<(Vec<String>, Arc<SiteTables>)>,
+    tables: Vec<(Asking, Arc<SiteTables>)>,
     agreed: Vec<(About, Arc<Agreed>)>,
 }
 
@@ -39,7 +42,7 @@ impl Keeper {
         let (tables, agreed) = Default::default();
         let mut keeper = Keeper { policy, document, ledger, tables, agreed };
         if keeper.policy.data.is_some() {
-            keeper.tables(&[]).map_err(|refused| {
+            keeper.tables(&[], Some(0)).map_err(|refused| {
                 let why = refused.detail.unwrap_or(refused.reason);
                 Error::input(keeper.policy.origin.display(), why)
             })?;
@@ -72,7 +75,8 @@ impl Keeper {
     }
 
     fn census(&mut self, set: &[String], mean: Option<&[f64]>) -> Result<Reply, Refused> {
-        let tables = self.tables(set)?;
+        // All points of a sweep have the same rows, or a census would have to be one of each.
+        let tables = self.tables(set, Some(0))?;
         let features = tables.held().next().map_or(0, |(_, table)| table.features.len());
         if mean.is_some_and(|mean| mean.len() != features || mean.iter().any(|m| !m.is_finite())) {
             return Err("the means are not a finite number per feature".into());
@@ -196,7 +200,7 @@ impl Keeper {
 
     /// Refuses an order that is not of its plan.
     fn check(&self, order: &Order, agreed: &Agreed) -> Result<(), Refused> {
-        let (layout, spec) = (agreed.plan.layout(), &agreed.spec);
+        let (layout, spec) = (agreed.plan.layout(), &agreed.plan.spec);
         if order.seed != spec.seed.0 {
             return Err("the streams' key is not the plan's seed".into());
         }
@@ -280,14 +284,15 @@ impl Keeper {
     }
 
     /// The rows of the site, as a spec asks for them.
-    fn tables(&mut self, set: &[String]) -> Result<Arc<SiteTables>, Refused> {
-        if let Some((_, tables)) = self.tables.iter().find(|(known, _)| known == set) {
+    fn tables(&mut self, set: &[String], which: Option<u64>) -> Result<Arc<SiteTables>, Refused> {
+        let same = |known: &Asking| known.0 == set && known.1 == which;
+        if let Some((_, tables)) = self.tables.iter().find(|(known, _)| same(known)) {
             return Ok(tables.clone());
         }
-        let point = point(&self.policy, &self.document, set, None)?;
+        let point = point(&self.policy, &self.document, (set, which), None)?;
         let tables = read(&self.policy, &self.document, &point.spec)?;
         self.tables.truncate(READY - 1);
-        self.tables.insert(0, (set.to_vec(), Arc::new(tables)));
+        self.tables.insert(0, ((set.to_vec(), which), Arc::new(tables)));
         Ok(self.tables[0].1.clone())
     }
 
@@ -297,7 +302,7 @@ impl Keeper {
             return Ok(agreed.clone());
         }
         let own = match self.policy.data {
-            Some(_) => Some(self.tables(&about.set)?),
+            Some(_) => Some(self.tables(&about.set, about.point)?),
             None => None,
         };
         if let (Some(gathered), Some(own)) = (&about.gathered, &own) {

@@ -27,6 +27,8 @@ pub enum Request {
 pub struct About {
     /// What the operator sets in the spec, `key=value` each.
     pub set: Vec<String>,
+    /// Which point of the spec's sweep; none where it has none.
+    pub point: Option<u64>,
     /// The hash of the plan that this makes.
     pub plan_hash: String,
     /// What a census came to, where there was one.
@@ -168,7 +170,11 @@ impl Reader {
             }
             Some(_) => return Err("sums are not means and standard deviations".into()),
         };
-        Ok(About { set, plan_hash, gathered: rows.map(|rows| Gathered { rows, sums }) })
+        let point = match self.0.fields.contains_key("point") {
+            true => Some(self.count("point")?),
+            false => None,
+        };
+        Ok(About { set, point, plan_hash, gathered: rows.map(|rows| Gathered { rows, sums }) })
     }
 
     fn order(&mut self) -> Result<Order, String> {

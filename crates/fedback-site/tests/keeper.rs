@@ -74,7 +74,7 @@ fn open(folder: &Path) -> Keeper {
 fn about(keeper: &mut Keeper, set: &[&str]) -> About {
     let set = set.iter().map(|text| text.to_string()).collect();
     let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums: None });
-    let mut about = About { set, plan_hash: "?".repeat(64), gathered };
+    let mut about = About { set, point: None, plan_hash: "?".repeat(64), gathered };
     let refused = keeper.answer(&Request::Question(about.clone())).unwrap_err();
     // Whoever has the spec knows the hash; here the site's log is asked.
     let own = refused.reason.strip_prefix("the plan here is ").map(|text| text[..12].to_string());

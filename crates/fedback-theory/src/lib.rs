@@ -21,6 +21,7 @@ pub mod constants;
 pub mod degeneracy;
 pub mod exact;
 pub mod inclusion;
+pub mod influence;
 pub mod limit;
 pub mod minimisation;
 mod newton;

@@ -152,7 +152,8 @@ impl Sink for Progress {
                 self.bar.finish_and_clear();
                 self.clock.end();
             }
-            Event::Record(_) | Event::Cohort(_) | Event::Checkpoint { .. } => {}
+            Event::Record(_) | Event::Cohort(_) => {}
+            Event::Incident(_) | Event::Checkpoint { .. } => {}
         }
         Ok(())
     }

@@ -103,6 +103,27 @@ fn labels_of_format_5_are_kept_and_sealed() {
     assert!(said.contains("warning: ") && said.contains("run 1: its start, end"), "{said}");
 }
 
+/// `stores/format-6.db` was written by commit 96cecb1: one run that ends by its movement, interrupted
+/// at a record. It goes on to its end; and what was damaged before is not made good by an update.
+#[test]
+fn runs_of_format_6_go_on_and_damage_stays_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("interrupted.db");
+    std::fs::copy(binary::beside("stores").join("format-6.db"), &path).unwrap();
+    let resumed = json(folder.path(), &["resume", "1", "--json"]);
+    let rounds = |run: &Value| run["curve"].as_array().unwrap().last().unwrap()["round"].clone();
+    assert_eq!(rounds(&resumed), 700_000);
+    assert!(resumed["resumed_from"].as_u64().unwrap() < 700_000);
+    std::fs::copy(binary::beside("stores").join("format-6.db"), &path).unwrap();
+    let store = rusqlite::Connection::open(&path).unwrap();
+    assert_eq!(store.execute("UPDATE run SET tags = 'other'", []), Ok(1));
+    drop(store);
+    let note = ["note", "1", "mine", "--store", "interrupted.db"];
+    let output = binary::command(folder.path(), &note).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("run 1: its start, end"), "{said}");
+}
+
 #[test]
 fn runs_of_an_earlier_version_have_no_times_to_draw_over() {
     let folder = copied();

@@ -7,8 +7,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{Deploy, LocalRule, Protocol, Round};
-use fedback_core::state::Repetition;
+use fedback_core::protocol::{Deploy, LocalRule, Protocol};
 
 use crate::rule::length;
 
@@ -21,6 +20,7 @@ const DEVIATIONS: f64 = 12.0;
 pub struct Reach {
     clients: Vec<Extent>,
     loss: Loss,
+    dim: usize,
 }
 
 /// The largest numbers of a client's population.
@@ -53,24 +53,25 @@ impl Reach {
             let scale = count as f64 * federation.weights()[client];
             Extent { row, label, response, scale }
         };
-        Reach { clients: (0..count).map(extent).collect(), loss: federation.loss() }
+        Reach { clients: (0..count).map(extent).collect(), loss: federation.loss(), dim }
     }
 
-    /// How long an honest delta of a client can be in the round that follows `round`.
-    pub(super) fn longest(
+    /// How long an honest delta of a client that kept something can be in a round of steps of these
+    /// sizes, from a model and what is sent with it.
+    pub fn longest(
         &self,
         protocol: &Protocol,
-        round: Round,
-        repetition: &Repetition,
-        client: ClientId,
+        sizes: &[f64],
+        broadcast: &[f64],
+        (client, kept): (ClientId, &[f64]),
     ) -> f64 {
         let Some(extent) = self.clients.get(client.0 as usize) else { return 0.0 };
         let scale = if protocol.scale_objectives { extent.scale } else { 1.0 };
-        let start = length(repetition.theta());
-        let sent = &repetition.broadcast()[repetition.dim()..];
-        let control = length(sent) + length(repetition.kept_by(client));
+        let (theta, sent) = broadcast.split_at(self.dim);
+        let start = length(theta);
+        let control = length(sent) + length(kept);
         let mut moved = 0.0;
-        for size in protocol.sizes(round) {
+        for size in sizes {
             let theta = start + moved;
             let deployed = match protocol.deploy {
                 Deploy::Step => theta,

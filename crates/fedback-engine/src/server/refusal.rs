@@ -106,8 +106,12 @@ pub(super) fn refuse_nonsense(
     if let Some(bad) = update.delta.iter().position(|d| !d.is_finite()) {
         return Err(Refusal::NotFinite(bad));
     }
-    let reach = reach.map(|reach| reach.longest(protocol, round, repetition, client));
-    let clipped = protocol.longest(protocol.sizes(round).sum());
+    let sizes: Vec<f64> = protocol.sizes(round).collect();
+    let total: f64 = sizes.iter().sum();
+    let broadcast = repetition.broadcast();
+    let kept = repetition.kept_by(client);
+    let reach = reach.map(|reach| reach.longest(protocol, &sizes, broadcast, (client, kept)));
+    let clipped = protocol.longest(total);
     let honest = clipped.into_iter().chain(reach).map(|most| most * ROUNDING);
     let longest = honest.fold(LARGEST * (1.0 + length(repetition.theta())), f64::min);
     let length = length(&update.delta);
@@ -117,9 +121,8 @@ pub(super) fn refuse_nonsense(
     if layout.kept == 0 {
         return Ok(());
     }
-    let mut honest = repetition.kept_by(client).to_vec();
-    let sent = &repetition.broadcast()[layout.dim..];
-    keep_by_rule(protocol, round, sent, &mut honest, &update.delta);
+    let mut honest = kept.to_vec();
+    keep_by_rule(protocol.local, total, &broadcast[layout.dim..], &mut honest, &update.delta);
     match update.kept.iter().zip(&honest).position(|(kept, honest)| kept != honest) {
         Some(place) => Err(Refusal::KeptOther(place)),
         None => Ok(()),

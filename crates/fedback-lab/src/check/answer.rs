@@ -4,6 +4,7 @@ use fedback_theory::certificate::{self, ClientPart, Outlook};
 use fedback_theory::{constants, degeneracy};
 use serde::Serialize;
 
+use super::lying::Lie;
 use crate::dynamics::Speed;
 use crate::words;
 
@@ -17,6 +18,8 @@ pub struct Client {
     /// What theory says of it.
     #[serde(flatten)]
     pub part: ClientPart,
+    /// What it could do by lying.
+    pub lying: Lie,
 }
 
 impl Client {

@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::words::short;
 
 /// Repetitions.
-const REPETITIONS: u64 = 32;
+pub(super) const REPETITIONS: u64 = 32;
 /// Numbers that a trial touches.
 const EFFORT: f64 = 2e8;
 /// Rounds beyond which a trial shows nothing new.
@@ -147,7 +147,7 @@ fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Tr
 }
 
 /// Numbers that one round of all repetitions touches.
-fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
+pub(super) fn cost_of_round(federation: &Federation, protocol: &Protocol) -> f64 {
     let working = protocol.scheme.cohort().unwrap_or(federation.clients());
     let steps = (working * protocol.local_steps) as f64 * REPETITIONS as f64;
     steps * observations_a_step(federation, protocol) * (federation.dim() as f64 + 10.0)

@@ -11,7 +11,7 @@ use fedback_engine::work::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
 use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, problem};
 use crate::error::Error;
-use crate::spec::{KeyError, Point};
+use crate::spec::{KeyError, Point, Spec};
 
 /// The part of a plan that sites share.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct SitePlan {
     pub dim: usize,
     /// The algorithm.
     pub protocol: Protocol,
+    /// The spec, with its budget as rounds.
+    pub spec: Spec,
     /// The plan's hash: the same as the server's, or the site does something else.
     pub hash: String,
 }
@@ -51,13 +53,16 @@ impl Plan {
 
 impl SitePlan {
     pub(super) fn new(point: &Point, shape: &Shape, directory: &Path) -> Result<Self, KeyError> {
-        let algorithm = point.spec.algorithm.rounds();
-        let (_, latencies) = arrivals::describe(&point.spec, algorithm, shape, directory)?;
+        let clients = shape.weights.len();
+        let mut spec = point.spec.clone();
+        spec.spend(clients)?;
+        let (_, latencies) = arrivals::describe(&spec, spec.algorithm.rounds(), shape, directory)?;
         Ok(SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
-            protocol: build_protocol(&point.spec.algorithm, shape.weights.len())?,
-            hash: hash(&point.spec, &[shape.data.clone(), latencies]),
+            protocol: build_protocol(&spec.algorithm, clients)?,
+            hash: hash(&spec, &[shape.data.clone(), latencies]),
+            spec,
         })
     }
 
@@ -135,6 +140,7 @@ impl From<&Outline> for SitePlan {
             weights: outline.weights.clone(),
             dim: outline.dim,
             protocol: outline.protocol,
+            spec: outline.spec.clone(),
             hash: outline.hash.clone(),
         }
     }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::Spec;
 use super::algorithm::RoundKeys;
 use super::value::{Count, KeyError};
 use crate::costs::Prices;
@@ -44,6 +45,16 @@ impl Budget {
             }
             rounds => Ok(rounds),
         }
+    }
+}
+
+impl Spec {
+    /// Makes rounds of a budget, where there is one.
+    pub(crate) fn spend(&mut self, clients: usize) -> Result<(), KeyError> {
+        if let Some(budget) = self.budget.take() {
+            self.rounds = Count(budget.rounds(self.algorithm.rounds(), clients)?);
+        }
+        Ok(())
     }
 }
 

@@ -35,6 +35,9 @@ pub struct Checkpoint {
     pub failed: Vec<(u64, Round)>,
     /// Seconds of work so far.
     pub seconds: f64,
+    /// θ of all repetitions at the last record, where the run may end by what moved since; none in
+    /// stores before format 7, whose checkpoints of such runs are records.
+    pub before: Option<Vec<f64>>,
 }
 
 impl Checkpoint {
@@ -46,6 +49,7 @@ impl Checkpoint {
             kept: state.repetitions.iter().flat_map(changed_blocks).collect(),
             failed: state.failed(),
             seconds,
+            before: None,
         }
     }
 

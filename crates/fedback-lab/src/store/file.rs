@@ -288,7 +288,8 @@ fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
         if mark(&adding)? == Mark::Format(format) {
             adding.execute_batch(added)?;
             adding.pragma_update(None, "user_version", format + 1)?;
-            if format + 1 == schema::FORMAT {
+            // Once: what is damaged afterwards must not be sealed again.
+            if format + 1 == schema::SEALED {
                 label::seal(&adding)?;
             }
         }

@@ -10,8 +10,14 @@ use super::{RunId, Store, StoreError, StoredRun, file};
 use crate::event::Ending;
 
 /// Every table with rows of a run, the run itself last.
-const TABLES: [(&str, &str); 5] =
-    [("kept", "run"), ("cohort", "run"), ("records", "run"), ("checkpoint", "run"), ("run", "id")];
+const TABLES: [(&str, &str); 6] = [
+    ("incident", "run"),
+    ("kept", "run"),
+    ("cohort", "run"),
+    ("records", "run"),
+    ("checkpoint", "run"),
+    ("run", "id"),
+];
 
 /// A tag: one word.
 pub fn tag(text: &str) -> Result<String, String> {
@@ -78,6 +84,7 @@ impl Store {
         let mut writer = self.writer(id)?;
         run.records.iter().try_for_each(|record| writer.record(record.clone()))?;
         run.cohorts.iter().try_for_each(|cohort| writer.cohort(cohort.clone()))?;
+        run.incidents.iter().try_for_each(|one| writer.incident(one.clone()))?;
         if let Some(checkpoint) = &run.checkpoint {
             writer.checkpoint(checkpoint.clone())?;
         }

@@ -3,13 +3,14 @@
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::Incident;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::blob::{self, Checksum};
 use super::checkpoint::{Checkpoint, KeptBlock};
-use super::file;
 use super::label::Label;
 use super::run::{NewRun, Record, RunId, RunSummary, StoredRun, words};
+use super::{file, incident, schema};
 use crate::event::Ending;
 
 /// Why a run cannot be read.
@@ -90,10 +91,10 @@ impl<'a> Reader<'a> {
         let ending = begun.label.ending(claimed);
         let mut checkpoint = self.checkpoint(&begun, ending.as_ref())?;
         let (records, record_rows) = self.records(&begun)?;
-        let cohorts = self.cohorts(&begun)?;
+        let (cohorts, incidents) = (self.cohorts(&begun)?, self.incidents()?);
         if let Some((checkpoint, rows)) = &mut checkpoint {
             checkpoint.kept = self.kept(&begun)?;
-            let found = record_rows + cohorts.len() + checkpoint.kept.len();
+            let found = record_rows + cohorts.len() + checkpoint.kept.len() + incidents.len();
             if let Some(rows) = rows.filter(|rows| *rows != found as i64) {
                 return Err(damaged(format!("{found} rows of records and states, not {rows}")));
             }
@@ -111,6 +112,7 @@ impl<'a> Reader<'a> {
             checkpoint: checkpoint.map(|(checkpoint, _)| checkpoint),
             records,
             cohorts,
+            incidents,
             started: label.started,
             tags: words(&label.tags),
             note: label.note,
@@ -165,7 +167,9 @@ impl<'a> Reader<'a> {
         if !is_sound {
             return Err(unlike("its description"));
         }
-        if self.format >= 6 && sealed != Some(begun.label.checksum(self.id, begun.checksum)) {
+        if self.format >= schema::SEALED
+            && sealed != Some(begun.label.checksum(self.id, begun.checksum))
+        {
             return Err(unlike("its start, end, tags or note"));
         }
         Ok(begun)
@@ -178,9 +182,10 @@ impl<'a> Reader<'a> {
         ending: Option<&Ending>,
     ) -> Read<Option<(Checkpoint, Option<i64>)>> {
         let sql = format!(
-            "SELECT round, theta, failed, seconds, {}, {} FROM checkpoint WHERE run = ?1",
+            "SELECT round, theta, failed, seconds, {}, {}, {} FROM checkpoint WHERE run = ?1",
             self.added("rows"),
-            self.added("checksum")
+            self.added("checksum"),
+            self.since(7, "before")
         );
         let mut statement = self.reading.prepare(&sql)?;
         let mut rows = statement.query([self.id.0])?;
@@ -195,11 +200,12 @@ impl<'a> Reader<'a> {
         let (round, seconds) = (row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, f64>(3)?);
         let counted: Option<i64> = row.get(4)?;
         let (server, failed) = (row.get_ref(1)?, row.get_ref(2)?);
+        let before = row.get_ref(6)?.as_blob_or_null().unwrap_or_default();
         let found = checkpoint_checksum(
             self.id,
             (round, seconds, counted.unwrap_or_default()),
-            server.as_blob().unwrap_or_default(),
-            failed.as_blob().unwrap_or_default(),
+            [server.as_blob().unwrap_or_default(), failed.as_blob().unwrap_or_default()],
+            before,
         );
         begun.check(row, 5, found, "its checkpoint")?;
         let checkpoint = Checkpoint {
@@ -213,6 +219,7 @@ impl<'a> Reader<'a> {
                 .map(|&[repetition, round]| (repetition, Round(round)))
                 .collect(),
             seconds,
+            before: before.map(|before| blob::decode(before, f64::from_le_bytes)),
         };
         Ok(Some((checkpoint, counted)))
     }
@@ -279,6 +286,15 @@ impl<'a> Reader<'a> {
         Ok(cohorts)
     }
 
+    fn incidents(&self) -> Read<Vec<Incident>> {
+        if self.format < 7 {
+            return Ok(Vec::new());
+        }
+        let all: Option<Vec<Incident>> =
+            incident::read(self.reading, self.id)?.into_iter().collect();
+        all.ok_or_else(|| unlike("what is said of a client"))
+    }
+
     fn kept(&self, begun: &Begun) -> Read<Vec<KeptBlock>> {
         if self.format < 3 {
             return Ok(Vec::new());
@@ -318,11 +334,12 @@ fn checkpoint_is_missing() -> ReadError {
 pub(super) fn checkpoint_checksum(
     id: RunId,
     (round, seconds, rows): (u64, f64, i64),
-    server: &[u8],
-    failed: &[u8],
+    blobs: [&[u8]; 2],
+    before: Option<&[u8]>,
 ) -> Checksum {
     let numbers = [id.0.cast_unsigned(), round, seconds.to_bits(), rows.cast_unsigned()];
-    Checksum::default().numbers(&numbers).bytes(server).bytes(failed)
+    let blobs = blobs.into_iter().chain(before);
+    blobs.fold(Checksum::default().numbers(&numbers), Checksum::bytes)
 }
 
 pub(super) fn record_checksum(

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::Incident;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
@@ -164,6 +165,8 @@ pub struct StoredRun {
     /// The cohorts up to the checkpoint's round that the seed alone does not tell, in the order of
     /// rounds and repetitions.
     pub cohorts: Vec<RecordedCohort>,
+    /// What went wrong with clients up to the checkpoint.
+    pub incidents: Vec<Incident>,
     /// When the run began: UTC, ISO 8601, to the second.
     pub started: String,
     /// Its tags.

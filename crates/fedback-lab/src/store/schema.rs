@@ -2,12 +2,16 @@
 
 /// The format of the store that this version writes, and the latest it reads. Format 1 had no
 /// cohorts, format 2 neither checksums nor anything that clients keep, format 3 nothing by which a
-/// run is read without its data, format 4 no times of records, format 5 no checksums of labels;
+/// run is read without its data, format 4 no times of records, format 5 no checksums of labels, format
+/// 6 neither incidents nor what a run that ends by movement goes on from;
 /// whoever writes to such a store brings it up to date, whoever reads it finds none.
 pub(super) const FORMAT: i32 = ALL.len() as i32;
 
+/// The format from which on labels have checksums.
+pub(super) const SEALED: i32 = 6;
+
 /// What every format added, the first one first.
-pub(super) const ALL: [&str; 6] = [SCHEMA, COHORTS, CHECKSUMS, FACTS, TIMES, LABELS];
+pub(super) const ALL: [&str; 7] = [SCHEMA, COHORTS, CHECKSUMS, FACTS, TIMES, LABELS, INCIDENTS];
 
 /// Large columns come last in each table, so that listings do not read through them.
 ///
@@ -97,4 +101,21 @@ ALTER TABLE records ADD COLUMN seconds BLOB;
 /// [`Label`](super::label::Label). Every run has it.
 const LABELS: &str = "
 ALTER TABLE run ADD COLUMN label_checksum INTEGER;
+";
+
+/// What format 7 added: a row of `incident` is one kind of trouble with one client, and counts among
+/// the rows of a checkpoint; `before` is θ of all repetitions at the last record, as f64.
+const INCIDENTS: &str = "
+CREATE TABLE incident (
+    run INTEGER NOT NULL REFERENCES run (id),
+    client INTEGER NOT NULL,
+    trouble TEXT NOT NULL CHECK (trouble IN ('absent', 'refused', 'claimed')),
+    first INTEGER NOT NULL,
+    last INTEGER NOT NULL,
+    rounds INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    UNIQUE (run, client, trouble)
+) STRICT;
+ALTER TABLE checkpoint ADD COLUMN before BLOB;
 ";

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::{Incident, Trouble};
 use tempfile::TempDir;
 
 use super::*;

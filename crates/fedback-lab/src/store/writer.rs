@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use fedback_engine::cohort::RecordedCohort;
+use fedback_engine::incident::{Incident, Trouble};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::blob;
@@ -17,7 +18,7 @@ use super::file::Location;
 use super::reader::{
     Read, ReadError, checkpoint_checksum, cohort_checksum, kept_checksum, record_checksum,
 };
-use super::{Checkpoint, Record, RunId, StoreError, label};
+use super::{Checkpoint, Record, RunId, StoreError, incident, label};
 use crate::event::Ending;
 
 /// Checkpoints that may wait for the disk before the simulation does.
@@ -35,16 +36,23 @@ pub struct Writer {
     location: Location,
     id: RunId,
     reached: Reached,
-    buffer: Vec<Record>,
-    cohorts: Vec<RecordedCohort>,
+    pending: Pending,
     messages: Option<SyncSender<Message>>,
     thread: Option<JoinHandle<()>>,
     error: Arc<OnceLock<StoreError>>,
 }
 
+/// What is written with the next checkpoint.
+#[derive(Debug, Default)]
+struct Pending {
+    records: Vec<Record>,
+    cohorts: Vec<RecordedCohort>,
+    incidents: Vec<Incident>,
+}
+
 #[derive(Debug)]
 enum Message {
-    Write(Vec<Record>, Vec<RecordedCohort>, Checkpoint),
+    Write(Pending, Checkpoint),
     Flush(SyncSender<()>),
     Finish(Ending),
 }
@@ -119,8 +127,7 @@ impl Writer {
                 location,
                 id,
                 reached,
-                buffer: Vec::new(),
-                cohorts: Vec::new(),
+                pending: Pending::default(),
                 messages: Some(messages),
                 thread: Some(thread),
                 error,
@@ -135,7 +142,7 @@ impl Writer {
     pub fn record(&mut self, record: Record) -> Result<(), StoreError> {
         self.healthy()?;
         self.reached.record(&record).map_err(|reason| self.refused(reason))?;
-        self.buffer.push(record);
+        self.pending.records.push(record);
         Ok(())
     }
 
@@ -150,19 +157,25 @@ impl Writer {
                 format!("a cohort of round {} after the checkpoint of round {last}", round + 1);
             return Err(self.refused(reason));
         }
-        self.cohorts.push(cohort);
+        self.pending.cohorts.push(cohort);
         Ok(())
     }
 
-    /// Writes the records and cohorts since the last checkpoint and this checkpoint, in one
-    /// transaction.
+    /// Takes an incident as it stands now, which is written with the next checkpoint.
+    pub fn incident(&mut self, incident: Incident) -> Result<(), StoreError> {
+        self.healthy()?;
+        self.pending.incidents.push(incident);
+        Ok(())
+    }
+
+    /// Writes what it was given since the last checkpoint and this checkpoint, in one transaction.
     ///
     /// Returns at once, unless the disk is several checkpoints behind.
     pub fn checkpoint(&mut self, checkpoint: Checkpoint) -> Result<(), StoreError> {
         self.healthy()?;
         self.reached.checkpoint(checkpoint.round).map_err(|reason| self.refused(reason))?;
-        let (records, cohorts) = (mem::take(&mut self.buffer), mem::take(&mut self.cohorts));
-        self.send(Message::Write(records, cohorts, checkpoint))
+        let pending = mem::take(&mut self.pending);
+        self.send(Message::Write(pending, checkpoint))
     }
 
     /// Waits until every checkpoint so far is committed.
@@ -178,7 +191,7 @@ impl Writer {
     /// are dropped.
     pub fn finish(mut self, ending: &Ending) -> Result<(), StoreError> {
         self.healthy()?;
-        if *ending == Ending::Done && !self.buffer.is_empty() {
+        if *ending == Ending::Done && !self.pending.records.is_empty() {
             return Err(self.refused("a run that ends with records after its checkpoint".into()));
         }
         self.send(Message::Finish(ending.clone()))?;
@@ -228,6 +241,8 @@ struct Rows {
     count: i64,
     /// Of what clients keep, by repetition and first client.
     kept: HashSet<(u64, u64)>,
+    /// Of incidents, by client and trouble.
+    incidents: HashSet<(u32, Trouble)>,
 }
 
 impl Rows {
@@ -240,11 +255,13 @@ impl Rows {
             Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
         };
         let kept = connection.prepare(sql)?.query_map([id.0], key)?.collect::<Result<_, _>>()?;
-        Ok(Rows { count, kept })
+        let known = incident::read(connection, id)?.into_iter().flatten();
+        let incidents = known.map(|one| (one.client.0, one.trouble)).collect();
+        Ok(Rows { count, kept, incidents })
     }
 
     fn all(&self) -> i64 {
-        self.count + self.kept.len() as i64
+        self.count + (self.kept.len() + self.incidents.len()) as i64
     }
 }
 
@@ -259,8 +276,8 @@ fn work(
     let read = Rows::read(&connection, id).map_err(ReadError::Sqlite);
     let written = read.and_then(|mut rows| {
         messages.iter().try_for_each(|message| match message {
-            Message::Write(records, cohorts, checkpoint) => {
-                Ok(write(&mut connection, id, &mut rows, &records, &cohorts, &checkpoint)?)
+            Message::Write(pending, checkpoint) => {
+                Ok(write(&mut connection, id, &mut rows, &pending, &checkpoint)?)
             }
             Message::Finish(outcome) => end(&mut connection, id, outcome),
             Message::Flush(done) => {
@@ -281,10 +298,10 @@ fn write(
     connection: &mut Connection,
     id: RunId,
     rows: &mut Rows,
-    records: &[Record],
-    cohorts: &[RecordedCohort],
+    pending: &Pending,
     checkpoint: &Checkpoint,
 ) -> rusqlite::Result<()> {
+    let Pending { records, cohorts, incidents } = pending;
     let writing = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(first) = records.first() {
         let width = first.values.len();
@@ -297,6 +314,10 @@ fn write(
         write_cohort(&writing, id, cohort)?;
         rows.count += 1;
     }
+    for one in incidents {
+        incident::write(&writing, id, one)?;
+        rows.incidents.insert((one.client.0, one.trouble));
+    }
     for block in &checkpoint.kept {
         write_kept(&writing, id, block)?;
         rows.kept.insert((block.repetition, block.first));
@@ -305,11 +326,17 @@ fn write(
     let failed = blob::encode(failed, 2 * checkpoint.failed.len(), u64::to_le_bytes);
     let server = checkpoint.server.iter().copied();
     let server = blob::encode(server, checkpoint.server.len(), f64::to_le_bytes);
+    let before = checkpoint
+        .before
+        .as_ref()
+        .map(|before| blob::encode(before.iter().copied(), before.len(), f64::to_le_bytes));
     let numbers = (checkpoint.round, checkpoint.seconds, rows.all());
-    let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta, rows, checksum)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (run) DO UPDATE
-               SET round = ?2, seconds = ?3, failed = ?4, theta = ?5, rows = ?6, checksum = ?7";
-    let checksum = checkpoint_checksum(id, numbers, &server, &failed).finish();
+    let sql = "INSERT INTO checkpoint (run, round, seconds, failed, theta, rows, checksum, before)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (run) DO UPDATE SET
+               round = ?2, seconds = ?3, failed = ?4, theta = ?5, rows = ?6, checksum = ?7,
+               before = ?8";
+    let blobs = [&server[..], &failed[..]];
+    let checksum = checkpoint_checksum(id, numbers, blobs, before.as_deref()).finish();
     writing.prepare_cached(sql)?.execute((
         id.0,
         checkpoint.round.cast_signed(),
@@ -318,6 +345,7 @@ fn write(
         server,
         rows.all(),
         checksum,
+        before,
     ))?;
     writing.commit()
 }

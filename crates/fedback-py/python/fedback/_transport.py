@@ -18,7 +18,8 @@ class Order:
     row of ``thetas``, followed by what is sent with it (SCAFFOLD's c). ``kept`` has a row a pair:
     what the client keeps from its last round, empty where the algorithm keeps nothing. ``round``
     and ``seed`` are the key of the clients' streams; ``step`` is the index of the round's first
-    local step; ``again`` says that the same was asked before and did not come.
+    local step; ``again`` says that the same was asked before and did not come. ``rounds`` are those
+    of the run, ``point`` is its place in a sweep, ``run`` its number in the store.
     """
 
     round: int
@@ -30,6 +31,9 @@ class Order:
     repetitions: np.ndarray
     clients: np.ndarray
     kept: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    rounds: int | None = None
+    point: int | None = None
+    run: int | None = None
 
 
 class Transport(Protocol):
@@ -40,7 +44,8 @@ class Transport(Protocol):
 
     def next(self) -> tuple | None:
         """What comes next: ``("update", round, repetition, client, delta)``, with what the client
-        keeps now as a sixth where the algorithm keeps something, ``("absent", client, reason)`` or
+        keeps now as a sixth where the algorithm keeps something, ``("absent", client, reason)``,
+        ``("claimed", client, reason)`` where somebody claimed a client that is another's, or
         ``("deadline",)``; ``None`` after a moment without any of them, so that a run can be stopped
         meanwhile."""
 
@@ -56,17 +61,19 @@ def ask(
     repetitions: bytes,
     clients: bytes,
     kept: bytes,
+    about: tuple[int, int | None, int | None],
 ) -> None:
     """Hands an order over."""
     plan_hash, again, broadcast, each = plan
     models = numbers(thetas).reshape(-1, broadcast)
     pairs = [np.frombuffer(one, dtype="<u4").copy() for one in (repetitions, clients)]
     own = numbers(kept).reshape(len(pairs[1]), each)
-    transport.ask(Order(*key, plan_hash, again, models, *pairs, own))
+    transport.ask(Order(*key, plan_hash, again, models, *pairs, own, *about))
 
 
 def arrival(transport: Transport) -> tuple | None:
-    """Takes what came next: five things are an update, two an absence, none a deadline."""
+    """Takes what came next: five things are an update, three an absence or a claim, none a
+    deadline."""
     came: Any = transport.next()
     match came:
         case None:
@@ -75,8 +82,8 @@ def arrival(transport: Transport) -> tuple | None:
             own = kept[0] if kept else []
             vectors = [np.ascontiguousarray(one, dtype="<f8").tobytes() for one in (delta, own)]
             return int(round), int(repetition), int(client), *vectors
-        case ("absent", client, reason):
-            return int(client), str(reason)
+        case ("absent" | "claimed", client, reason):
+            return int(client), str(reason), came[0] == "claimed"
         case ("deadline",):
             return ()
     raise TypeError(f"the transport returned {came!r}; see fedback.Transport.next")

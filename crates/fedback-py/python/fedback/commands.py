@@ -266,25 +266,47 @@ def federate(
     *,
     set: dict[str, Any] | None = None,
     store: Store = None,
-    resume: int | None = None,
+    resume: int | Sequence[int] | None = None,
     minimum: int = 1,
     attempts: int = 1,
     progress: bool | None = None,
     on_failure: str = "raise",
-) -> Run:
+) -> Run | Sweep:
     """Runs a spec with real clients, which ``transport`` reaches (see :class:`Transport`); to the
-    same bits as :func:`run`, where every client answers.
+    same bits as :func:`run`, where every client answers. The points of a sweep are run one after
+    the other; all of them are recorded before the first begins.
 
     Those who do not answer are asked again, ``attempts`` times; then the round is closed without
     them, as long as ``minimum`` members of the cohort have answered. ``resume`` goes on with a run
-    of the store.
+    of the store; of a sweep, with the runs of all of its points.
     """
     spec = resolve(spec, set)
-    outcome = _native.federate(
-        spec.document(store), transport, store=store, resume=resume, minimum=minimum,
-        attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,
-    )  # fmt: skip
-    return _finished(Run(outcome), on_failure)
+    document = spec.document(store)
+    runs = _runs_of(spec, document, store, resume)
+    outcomes = [
+        _native.federate(
+            document, transport, point=point, store=store, resume=run, minimum=minimum,
+            attempts=attempts, progress=listener(progress), draw=spec.draw, loss=spec.loss,
+        )
+        for point, run in runs
+    ]  # fmt: skip
+    return _finished(_answers(spec, [Run(outcome) for outcome in outcomes]), on_failure)
+
+
+def _runs_of(
+    spec: Spec, document: _native.Document, store: Store, resume: int | Sequence[int] | None
+) -> list[tuple[int | None, int | None]]:
+    """The points to run, each with the run to go on with."""
+    known = None if resume is None else [resume] if isinstance(resume, int) else list(resume)
+    points = len(document.points())
+    if known is not None and len(known) != points:
+        found = f"{len(known)} run{'s' * (len(known) != 1)}"
+        raise _native.InputError(f"resume: found {found}; the spec has {points}: name all of them")
+    if "sweep" not in spec.table:
+        return [(None, known[0] if known else None)]
+    if known is None and store is not None:
+        known = _native.begin_all(document, os.fspath(store))
+    return list(enumerate(known if known is not None else [None] * points))
 
 
 def reproduce(

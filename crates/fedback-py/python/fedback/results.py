@@ -220,6 +220,10 @@ class Run(Curve):
 class Sweep(list):
     """The runs, curves or answers of a sweep, in the order of its points."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The object that the command prints with ``--json``: a point after the other."""
+        return {"format": 1, "points": [{**one.to_dict(), "set": one.set} for one in self]}
+
     def to_pandas(self):
         """One frame: the records of every run, with a column for every key that was swept; where
         the runs are recorded, ``run`` and ``name`` say which."""

@@ -151,6 +151,25 @@ class Spec:
                 changed.table["problem"]["response"].pop("resamples", None)
         return changed
 
+    def points(self) -> list[dict[str, Any]]:
+        """What every point of its sweep sets; one that sets nothing where there is no sweep."""
+        return [json.loads(one) for one in self.document().points()]
+
+    def at(self, point: int) -> Spec:
+        """The spec of one point of its sweep.
+
+        >>> import fedback
+        >>> spec = fedback.Spec(
+        ...     rounds=10, sweep={"algorithm.local_steps": [1, 5]}, algorithm=fedback.p_fedavg(
+        ...         scheme="full", step_size={"constant": 0.1}), problem=fedback.Problem(
+        ...         base=fedback.gaussian(mean=[1.0, 4.0]), loss=fedback.mean()))
+        >>> spec.at(1).table["algorithm"]["local_steps"], spec.points()[1]
+        (5, {'algorithm.local_steps': 5})
+        """
+        spec = Spec(self)
+        spec.table = json.loads(self.document().at(point).json)
+        return spec
+
     def document(self, store: str | os.PathLike | None = None) -> _native.Document:
         """The spec for the compiled half. A table in memory becomes a file: beside the store that
         will refer to it, or for as long as this spec lives."""

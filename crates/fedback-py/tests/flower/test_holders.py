@@ -159,3 +159,13 @@ def test_absences_keep_their_reasons(spec, holders):  # noqa: F811
     del loop.nodes[13]
     run.ask(order(spec, round=1))
     assert absent(events(run)) == {2: "no node holds it"}
+
+
+def test_a_refused_claim_is_told_to_the_run(spec, holders):  # noqa: F811
+    loop = keyed(grid(spec))
+    loop.nodes[13]["clients"] = "1,2"
+    run = connect(loop, holders, deadline=60)
+    run.ask(order(spec))
+    claimed = [event for event in events(run) if event[0] == "claimed"]
+    assert [client for _, client, _ in claimed] == [1]
+    assert "site-13" in claimed[0][2]

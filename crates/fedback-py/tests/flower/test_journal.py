@@ -60,7 +60,7 @@ def lost(spec):  # noqa: F811
     loop.dead = {13}
     run.ask(order(spec, round=1))
     events(run)
-    run._deadline = 60.0
+    run.deadline = 60.0
     return loop, run
 
 
@@ -112,13 +112,13 @@ def test_at_the_start_a_node_that_flower_gives_up_may_still_come_back(spec):  # 
 
 def test_one_that_comes_and_does_not_answer_costs_one_deadline_too(spec):  # noqa: F811
     loop, run = lost(spec)
-    run._deadline = 0.2
+    run.deadline = 0.2
     del loop.nodes[13]
     loop.nodes[14], loop.activated[14] = {"clients": "2"}, "2"
     loop.dead = {14}
     run.ask(order(spec, round=2))
     events(run)
-    run._deadline = 60.0
+    run.deadline = 60.0
     started = time.monotonic()
     run.ask(order(spec, round=3))
     assert absent(events(run)) == {2: "no node holds it"}

@@ -63,6 +63,7 @@ fn text(run: &Shown, recorded: &RecordedRun) -> String {
         let many = plural(absent.cohorts as u64, "cohort", "cohorts");
         say("absent", &format!("{} from {many}", absent.client));
     }
+    run.incidents.iter().for_each(|one| say("trouble", &one.words()));
     if run.absences.cohorts > 0 {
         say("cohorts recorded", &run.absences.cohorts.to_string());
     }

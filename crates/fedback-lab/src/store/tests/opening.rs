@@ -126,7 +126,7 @@ fn a_newer_store_is_refused_with_the_fix() {
     connection.pragma_update(None, "user_version", schema::FORMAT + 1).unwrap();
     drop(connection);
     let error = refuses(&place, &place.store());
-    assert!(matches!(error, StoreError::Newer { found: 7, supported: 6, .. }));
+    assert!(matches!(error, StoreError::Newer { found: 8, supported: 7, .. }));
     assert!(error.to_string().contains("upgrade fedback or use --store PATH"), "{error}");
 }
 
@@ -192,6 +192,8 @@ fn listing_does_not_wait_for_another_process_that_writes() {
 /// A store of an earlier format is read as it is and brought up to date by the first who writes.
 #[test]
 fn an_old_store_is_brought_up_to_date() {
+    let without_incidents = "DROP TABLE incident; ALTER TABLE checkpoint DROP COLUMN before;
+        PRAGMA user_version = 6;";
     let without_labels = "ALTER TABLE run DROP COLUMN label_checksum; PRAGMA user_version = 5;";
     let without_times = "ALTER TABLE records DROP COLUMN seconds; PRAGMA user_version = 4;";
     let without_facts = "ALTER TABLE run DROP COLUMN facts; ALTER TABLE run DROP COLUMN note;
@@ -202,8 +204,15 @@ fn an_old_store_is_brought_up_to_date() {
         PRAGMA user_version = 2;";
     let without_cohorts = "DROP TABLE cohort; PRAGMA user_version = 1;";
     let mut undo = String::new();
-    let steps = [without_labels, without_times, without_facts, without_checksums, without_cohorts];
-    for (step, format) in steps.into_iter().zip([5, 4, 3, 2, 1]) {
+    let steps = [
+        without_incidents,
+        without_labels,
+        without_times,
+        without_facts,
+        without_checksums,
+        without_cohorts,
+    ];
+    for (step, format) in steps.into_iter().zip([6, 5, 4, 3, 2, 1]) {
         undo += step;
         old_store(&undo, format);
     }

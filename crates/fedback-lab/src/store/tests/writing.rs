@@ -16,7 +16,8 @@ fn every_bit_comes_back() {
     let record = |round| Record { round, seconds: Some(0.25), values: odd.to_vec() };
     let checkpoint = |round, seconds| {
         let (theta, failed) = (theta.clone(), failed.clone());
-        Checkpoint { round, server: theta, kept: Vec::new(), failed, seconds }
+        let before = Some(vec![payload, 2.0]);
+        Checkpoint { round, server: theta, kept: Vec::new(), failed, seconds, before }
     };
     let mut writer = store.writer(id).unwrap();
     writer.record(record(0)).unwrap();
@@ -38,6 +39,7 @@ fn every_bit_comes_back() {
     let last = run.checkpoint.unwrap();
     assert_eq!((last.round, last.seconds, last.failed), (40, 3.5, failed));
     assert_eq!(bits(&last.server), bits(&theta));
+    assert_eq!(bits(&last.before.unwrap()), bits(&[payload, 2.0]));
     drop(store);
     assert_eq!(place.files(), ["fedback.db"]);
 }
@@ -49,6 +51,45 @@ fn cohort(round: u64, repetition: u64, members: &[u32]) -> RecordedCohort {
         members: members.iter().copied().map(ClientId).collect(),
         coefficients: members.iter().map(|&member| 1.0 / f64::from(member + 3)).collect(),
     }
+}
+
+fn trouble(client: u32, trouble: Trouble, last: u64, reason: &str) -> Incident {
+    let (client, first, last) = (ClientId(client), Round(1), Round(last));
+    Incident { client, trouble, first, last, rounds: last.0, reason: reason.into() }
+}
+
+/// An incident is a row that is replaced as it grows, and one that was changed by others is noticed.
+#[test]
+fn incidents_go_with_their_checkpoint() {
+    let place = Place::new();
+    let store = place.open();
+    let id = store.begin(&new_run()).unwrap();
+    let mut writer = store.writer(id).unwrap();
+    writer.incident(trouble(7, Trouble::Refused, 1, "no number")).unwrap();
+    writer.incident(trouble(7, Trouble::Absent, 1, "gone")).unwrap();
+    writer.checkpoint(checkpoint(2)).unwrap();
+    writer.incident(trouble(7, Trouble::Absent, 3, "late")).unwrap();
+    writer.checkpoint(checkpoint(4)).unwrap();
+    writer.incident(trouble(9, Trouble::Claimed, 4, "by oak")).unwrap();
+    drop(writer);
+    let kept =
+        [trouble(7, Trouble::Absent, 3, "late"), trouble(7, Trouble::Refused, 1, "no number")];
+    assert_eq!(store.load(id).unwrap().incidents, kept);
+    // Somebody goes on, and takes the run elsewhere.
+    let mut writer = store.writer(id).unwrap();
+    writer.incident(trouble(7, Trouble::Absent, 5, "later")).unwrap();
+    writer.checkpoint(checkpoint(6)).unwrap();
+    drop(writer);
+    let run = store.load(id).unwrap();
+    assert_eq!(run.incidents[0].reason, "later");
+    let copy = store.insert(&run).unwrap();
+    assert_eq!(store.load(copy).unwrap().incidents, run.incidents);
+    for change in ["UPDATE incident SET rounds = 2 WHERE run = 1", "DELETE FROM incident"] {
+        let connection = rusqlite::Connection::open(place.store()).unwrap();
+        connection.execute(change, []).unwrap();
+        assert!(store.load(id).unwrap_err().is_damage(), "{change}");
+    }
+    store.remove(&[id, copy]).unwrap();
 }
 
 /// Cohorts come with the checkpoint that covers them, never before it.

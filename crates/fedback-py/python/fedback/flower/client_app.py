@@ -95,7 +95,7 @@ def gathered(message: Question | Order) -> Gathered | None:
 
 def answer(settings: NodeSettings, question: Question) -> Answer:
     """Whom the site holds. Whether that is what the run needs is for the server to say."""
-    site, clients = load(settings, gathered(question))
+    site, clients = load(settings, gathered(question), question.point)
     return Answer(
         version=fedback.__version__,
         plan_hash=site.plan_hash,
@@ -107,7 +107,7 @@ def answer(settings: NodeSettings, question: Question) -> Answer:
 
 def work(settings: NodeSettings, order: Order) -> Update:
     """The clients' work, if they are the site's and the plan is the same."""
-    site, clients = load(settings, gathered(order))
+    site, clients = load(settings, gathered(order), order.point)
     if order.plan_hash != site.plan_hash:
         raise BadMessage(f"the order is of plan {order.plan_hash[:12]}, not {site.plan_hash[:12]}")
     if order.theta.shape[1] != site.broadcast:

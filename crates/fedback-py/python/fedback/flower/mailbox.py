@@ -70,6 +70,10 @@ class Mailbox:
         """The nodes that have a question to answer."""
         return [sent.node for sent in self._sent.values() if sent.ask is None]
 
+    def clear(self) -> None:
+        """Waits for nothing any more."""
+        self._sent.clear()
+
     def forget(self, node: int) -> None:
         """Does not wait for the answer to a question any more."""
         for identity in [i for i, sent in self._sent.items() if sent == Sent(node)]:

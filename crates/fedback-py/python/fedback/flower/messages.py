@@ -18,7 +18,7 @@ STYPE = "little-endian"
 """How arrays are laid out: C order, little-endian, no header."""
 
 TEXTS = {"kind", "version", "plan_hash", "reason"}
-COUNTS = {"round", "step", "federation", "dim"}
+COUNTS = {"round", "step", "federation", "dim", "point"}
 ARRAYS = {  # dtype and number of axes
     "stream_key": ("<u8", 1),
     "theta": ("<f8", 2),
@@ -69,13 +69,14 @@ class Question:
     """Server to site: whom do you hold, and under which plan?
 
     `rows` and `sums` are what a census came to, where there was one: every client's count of rows,
-    and the mean and standard deviation of every feature.
+    and the mean and standard deviation of every feature. `point` is the plan's place in a sweep.
     """
 
     version: str
     plan_hash: str
     rows: np.ndarray | None = None
     sums: np.ndarray | None = None
+    point: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,8 @@ class Order:
     `theta` has a row per repetition of the run: the model, followed by what is sent with it. `kept`
     has a row per pair: what the client keeps from its last round, where the algorithm keeps
     something. `step` is the index of the round's first local
-    step, `stream_key` holds the seed that streams are keyed by; `rows` and `sums` are as in a
-    question.
+    step, `stream_key` holds the seed that streams are keyed by; `rows`, `sums` and `point` are as in
+    a question.
     """
 
     version: str
@@ -118,6 +119,7 @@ class Order:
     kept: np.ndarray | None = None
     rows: np.ndarray | None = None
     sums: np.ndarray | None = None
+    point: int | None = None
 
     def __post_init__(self):
         check_kept("order", self.kept, self.clients)

@@ -42,24 +42,23 @@ def federate(grid: Grid, settings: RunSettings):
     if settings.json is not None:
         check_result(settings.json)
     spec = fedback.Spec(settings.spec).set(values(settings.set))
-    check_bounded(spec, settings)
+    points = [spec] if "sweep" not in spec.table else [spec.at(k) for k in range(len(spec.points()))]
+    check_points(spec, points, settings)
     holders = None if settings.sites is None else Holders.read(settings.sites)
     if holders is None:
         warn("unlisted", "fedback: no list of sites: any registered node may claim any client")
-    clients = spec.table.get("problem", {}).get("clients")
-    algorithm = spec.table.get("algorithm", {})
-    transport = Transport(
-        grid,
-        fedback.__version__,
-        settings.wait,
+
+    def begins(order) -> None:
+        own = points[order.point or 0]
+        clients = own.table.get("problem", {}).get("clients")
+        algorithm = own.table.get("algorithm", {})
+        transport.federation = clients if isinstance(clients, int) else fedback.Site(own).federation
+        transport.first_arrivals = algorithm.get("scheme") == "first-arrivals"
         # First arrivals may have a deadline of their own.
-        algorithm.get("deadline", settings.deadline),
-        holders,
-        federation=clients if isinstance(clients, int) else fedback.Site(spec).federation,
-        rounds=spec.table.get("rounds"),
-        first_arrivals=algorithm.get("scheme") == "first-arrivals",
-        began=lambda: began(settings),
-    )
+        transport.deadline = algorithm.get("deadline", settings.deadline)
+        began(settings, order)
+
+    transport = Transport(grid, fedback.__version__, settings.wait, holders=holders, began=begins)
     if census.needed(spec):
         transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait, holders)
         spec = transport.gathered.complete(spec)
@@ -71,39 +70,51 @@ def federate(grid: Grid, settings: RunSettings):
         minimum=settings.minimum,
         attempts=settings.attempts,
     )
-    transport.journal.closed(run.final_theta)
+    swept = isinstance(run, fedback.Sweep)
+    transport.journal.closed((run[-1] if swept else run).final_theta)
     if settings.json is not None:
         write_result(settings.json, run.to_dict())
     seconds = time.monotonic() - started
     waiting = transport.seconds_waiting
-    fields = {"run": run.id, "store": settings.store, "seconds": seconds, "waiting": waiting}
-    say("done", f"fedback: done, {where(settings, run.id)}", **fields)
+    numbers = [one.id for one in run] if swept else [run.id]
+    fields = {"run": numbers[-1], "store": settings.store, "seconds": seconds, "waiting": waiting}
+    say("done", f"fedback: done, {where(settings, *numbers)}", **fields)
     own = f"{waiting:.2f} s in Flower and at the sites, {seconds - waiting:.3f} s here"
     say("time", f"fedback: {seconds:.2f} s, of which {own}", **fields)
     return run
 
 
-def check_bounded(spec: fedback.Spec, settings: RunSettings) -> None:
-    """Refuses a run in which a site could move the model at will."""
-    kind = spec.table.get("problem", {}).get("base", {}).get("kind")
-    known = kind not in ("sites", "custom") or "clip" in spec.table.get("algorithm", {})
-    if not known and not settings.unbounded:
+def check_points(spec: fedback.Spec, points: list[fedback.Spec], settings: RunSettings) -> None:
+    """Refuses a run in which a site could move the model at will, and a sweep over rows that are
+    counted once."""
+    at_sites = [point.table.get("problem", {}).get("base", {}).get("kind") for point in points]
+    for point, kind in zip(points, at_sites):
+        known = kind not in ("sites", "custom") or "clip" in point.table.get("algorithm", {})
+        if not known and not settings.unbounded:
+            raise BadSetting(
+                "the plan has no algorithm.clip and the server no data, so that nothing bounds what "
+                "a site sends: set algorithm.clip, or unbounded=true in the run config"
+            )
+    rows = [key for key in spec.table.get("sweep", {}) if key.startswith("problem.base")]
+    if rows and "sites" in at_sites:
         raise BadSetting(
-            "the plan has no algorithm.clip and the server no data, so that nothing bounds what a "
-            "site sends: set algorithm.clip, or unbounded=true in the run config"
+            f"sweep.{rows[0]!r}: rows at sites are counted once for a run; sweep over other keys"
         )
 
 
-def began(settings: RunSettings) -> None:
+def began(settings: RunSettings, order) -> None:
     """Says which run it is, while there is time to write the number down."""
-    number = settings.resume
-    if number is None and settings.store is not None:
-        number = fedback.runs(settings.store)[0]["id"]
     verb = "begins" if settings.resume is None else "goes on"
-    text = f"fedback: {verb}, {where(settings, number)}"
-    say("begins", text, run=number, store=settings.store, spec=settings.spec)
+    text = f"fedback: {verb}, {where(settings, order.run)}"
+    if order.point is not None:
+        text += f", point {order.point + 1} of the sweep"
+    fields = {"run": order.run, "point": order.point}
+    say("begins", text, **fields, store=settings.store, spec=settings.spec)
 
 
-def where(settings: RunSettings, number: int | None) -> str:
-    """Where a run is recorded."""
-    return "recorded nowhere" if settings.store is None else f"run {number} in {settings.store}"
+def where(settings: RunSettings, *numbers: int) -> str:
+    """Where runs are recorded."""
+    if settings.store is None:
+        return "recorded nowhere"
+    many = f"runs {numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else f"run {numbers[0]}"
+    return f"{many} in {settings.store}"

@@ -25,7 +25,7 @@ class RunSettings:
     | spec | required | the spec | an absolute path on the server |
     | set | none | overrides of the spec, `key=value; key=value` | as `--set` of the command |
     | store | `fedback.db` beside the spec | records the run | an absolute path, or `none` |
-    | resume | 0 | the run to go on with | a run of the store; 0: a new run |
+    | resume | 0 | the run to go on with; of a sweep, its runs, "7-9" | of the store; 0: a new one |
     | wait | 120 | seconds to wait for the sites at the start | > 0 |
     | deadline | 600 | seconds a round waits for updates | > 0 |
     | minimum | 1 | members of a cohort that must answer | >= 1 |
@@ -39,7 +39,7 @@ class RunSettings:
     spec: str
     set: tuple[tuple[str, str], ...]
     store: str | None
-    resume: int | None
+    resume: tuple[int, ...] | None
     wait: float
     deadline: float
     minimum: int
@@ -62,7 +62,7 @@ class RunSettings:
             spec=spec,
             set=overrides(config.get("set", "")),
             store=None if store == "none" else absolute({"store": store}, "store"),
-            resume=whole(config, "resume", 0, 0) or None,
+            resume=runs(config, "resume"),
             wait=seconds(config, "wait", 120.0),
             deadline=seconds(config, "deadline", 600.0),
             minimum=whole(config, "minimum", 1, 1),
@@ -197,6 +197,16 @@ def choice(config, key: str, *allowed: str) -> str:
     if value not in allowed:
         raise BadSetting(f"run config: {key} is {value!r}; give {' or '.join(allowed)}")
     return value
+
+
+def runs(config, key: str) -> tuple[int, ...] | None:
+    """The number of a run, or `"7-9"`; none where it is 0."""
+    value = config.get(key, 0)
+    first, dash, last = str(value or 0).partition("-")
+    ends = (first, last if dash else first)
+    if not all(end.isdecimal() for end in ends) or int(ends[0]) > int(ends[1]):
+        raise BadSetting(f'run config: {key} is {value!r}; give a run, 7, or runs, "7-9"')
+    return tuple(range(int(ends[0]), int(ends[1]) + 1)) if int(ends[0]) else None
 
 
 def whole(config, key: str, default: int, least: int) -> int:

@@ -14,12 +14,19 @@ from .census import Gathered
 from .settings import BadSetting, NodeSettings, values
 
 
-def load(settings: NodeSettings, gathered: Gathered | None = None):
-    """The site, and the clients it holds. Kept while the process lives and the spec's file stays
-    as it is: a simulated node is called many times in one process, a deployed one once."""
+def load(settings: NodeSettings, gathered: Gathered | None = None, point: int | None = None):
+    """The site, and the clients it holds; of a sweep, at one point. Kept while the process lives
+    and the spec's file stays as it is: a simulated node is called many times in one process, a
+    deployed one once."""
     if gathered is not None:
-        return at_tables(settings, tables(settings), gathered)
-    return build(settings, changed(settings.spec, "spec"))
+        return at_tables(settings, tables(settings), gathered, point)
+    return build(settings, point, changed(settings.spec, "spec"))
+
+
+def spec_at(settings: NodeSettings, point: int | None) -> fedback.Spec:
+    """The spec of a node, at a point of its sweep."""
+    spec = fedback.Spec(settings.spec).set(values(settings.set))
+    return spec if point is None else spec.at(point)
 
 
 def tables(settings: NodeSettings) -> fedback.Tables:
@@ -38,14 +45,18 @@ def tables(settings: NodeSettings) -> fedback.Tables:
 @lru_cache(maxsize=64)
 def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
     """The same, from the files."""
-    return fedback.Tables(settings.spec, dict(files), set=values(settings.set))
+    spec = fedback.Spec(settings.spec).set(values(settings.set))
+    # All points of a sweep have the same rows.
+    return fedback.Tables(spec.at(0) if "sweep" in spec.table else spec, dict(files))
 
 
 @lru_cache(maxsize=64)
-def at_tables(settings: NodeSettings, own: fedback.Tables, gathered: Gathered):
+def at_tables(
+    settings: NodeSettings, own: fedback.Tables, gathered: Gathered, point: int | None
+):
     """The site of tables that were read, and the clients whose they are."""
     clients = tuple(own.sums()[0].tolist())
-    spec = gathered.complete(fedback.Spec(settings.spec).set(values(settings.set)))
+    spec = gathered.complete(spec_at(settings, point))
     return fedback.Site(spec, clients=clients, tables=own), clients
 
 
@@ -58,15 +69,16 @@ def changed(path: str, what: str) -> int:
 
 
 @lru_cache(maxsize=64)
-def build(settings: NodeSettings, _changed: int):
+def build(settings: NodeSettings, point: int | None, _changed: int):
     """The same, from the spec."""
-    options = {"set": values(settings.set)}
+    spec = spec_at(settings, point)
+    options = {}
     if settings.observe is not None:
         options["observe"] = function(settings.observe)
     if settings.clients is not None:
-        site = fedback.Site(settings.spec, clients=list(settings.clients), **options)
+        site = fedback.Site(spec, clients=list(settings.clients), **options)
         return site, tuple(settings.clients)
-    site = fedback.Site(settings.spec, **options)
+    site = fedback.Site(spec, **options)
     place, count = settings.partition
     return site, tuple(client for client in site.clients if client % count == place)
 

@@ -52,25 +52,25 @@ class Transport:
         deadline: float = 600.0,
         holders: Holders | None = None,
         federation: int | None = None,
-        rounds: int | None = None,
         first_arrivals: bool = False,
-        began: Callable[[], None] = lambda: None,
+        began: Callable[[Order], None] = lambda order: None,
     ):
         self._grid = grid
         self._holders = holders
-        self._federation = federation
+        self.federation = federation
         self._version = version
         self._wait = wait
-        self._deadline = deadline
+        self.deadline = deadline
         self._roster: Roster | None = None
         self._nodes: dict[int, Node] = {}
         self._versions = {version}
         self._unavailable: dict[int, str] = {}
         self._began = began
-        self._first_arrivals = first_arrivals
+        self.first_arrivals = first_arrivals
         self._gathering = True
         self._mail = Mailbox(grid)
         self._events: deque = deque()
+        self._claims: deque = deque()
         self._order = None
         self._ask = self._handed = 0
         self._parked: set[int] = set()
@@ -80,7 +80,7 @@ class Transport:
         self._pause = SHORTEST_PAUSE
         self.seconds_waiting = 0.0
         #: Says a line for every round.
-        self.journal = Journal(rounds)
+        self.journal = Journal()
         #: What a census came to, which travels with every question and order.
         self.gathered: Gathered | None = None
 
@@ -93,10 +93,8 @@ class Transport:
         were lost in this round are waited for: their node may be slow, or come back.
         """
         started = time.monotonic()
-        if self._roster is None:
-            self._began()
-            self._roster = Roster(order.plan_hash, self._holders, self._federation)
-            self._gather()
+        if self._roster is None or self._roster.plan_hash != order.plan_hash:
+            self._begin(order)
         self.journal.asked(order)
         self._roster.round = order.round
         again = self._order is not None and self._order.round == order.round
@@ -107,7 +105,7 @@ class Transport:
         self._order = order
         self._ask += 1
         self._events.clear()
-        self._due = time.monotonic() + self._deadline
+        self._due = time.monotonic() + self.deadline
         self._look()
         self._collect()
         unsure = {client for client in clients if self._roster.holder(client) is None}
@@ -117,8 +115,20 @@ class Transport:
         self._dispatch()
         self.seconds_waiting += time.monotonic() - started
 
+    def _begin(self, order) -> None:
+        """A run begins, perhaps after another of the same sweep: nodes are asked whom they hold."""
+        self.journal.closed(None)
+        self.journal = Journal(order.rounds)
+        self._began(order)
+        self._mail.clear()
+        self._nodes, self._unavailable, self._order = {}, {}, order
+        self._lost, self._gathering = set(), True
+        self._roster = Roster(order.plan_hash, self._holders, self.federation)
+        self._gather()
+        self._order = None
+
     def next(self):
-        """The next thing that has happened: an update, an absence, the deadline; `None` after a
+        """The next thing that has happened: an update, an absence, a claim, the deadline; `None` after a
         moment without any. Where nothing is on its way any more, the deadline comes at once."""
         started = time.monotonic()
         event = self._next()
@@ -181,12 +191,13 @@ class Transport:
             repetitions=repetitions,
             clients=clients,
             kept=order.kept[places] if order.kept.size else None,
+            point=order.point,
             **self._gathered(),
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
         # What comes too late for this ask may be in time for the next.
-        if not self._mail.send(content, MessageType.TRAIN, sent, 2 * self._deadline):
+        if not self._mail.send(content, MessageType.TRAIN, sent, 2 * self.deadline):
             self._absent(sent, "Flower did not take the message")
 
     def _gathered(self) -> dict:
@@ -255,11 +266,13 @@ class Transport:
                 self._tell("left-out", node, "is left out: its key is not in the list", warn)
         for node in set(self._roster.silent()) - set(self._mail.questioned()):
             # It waits at Flower until the node comes to look; no round waits for the answer.
-            self._question(node, 2 * self._deadline)
+            self._question(node, 2 * self.deadline)
 
     def _question(self, node: int, patience: float) -> None:
-        hash, gathered = self._roster.plan_hash, self._gathered()
-        question = Question(version=self._version, plan_hash=hash, **gathered)
+        hash, point = self._roster.plan_hash, self._order.point
+        question = Question(
+            version=self._version, plan_hash=hash, point=point, **self._gathered()
+        )
         self._mail.send(question, MessageType.QUERY, Sent(node), patience)
 
     def _questions(self) -> list[int]:
@@ -277,6 +290,8 @@ class Transport:
     # Messages in.
 
     def _next(self):
+        if self._claims:
+            return self._claims.popleft()
         if self._events:
             return self._events.popleft()
         waiting = self._mail.orders(self._ask)
@@ -298,9 +313,9 @@ class Transport:
         number = self._order.round + 1
         self.journal.late(self._name(node))
         # Of first arrivals it is expected that some are late, and everybody is asked every time.
-        tell = say if self._first_arrivals else warn
+        tell = say if self.first_arrivals else warn
         self._tell("late", node, f"is late in round {number}", tell, round=number)
-        if not self._first_arrivals:
+        if not self.first_arrivals:
             self._roster.missed(node)
 
     def _rest(self) -> None:
@@ -332,7 +347,7 @@ class Transport:
     def _read(self, sent: Sent, reply: Message):
         """The message, if it is one that was asked for, and no larger."""
         if sent.ask is None:
-            federation = self._federation
+            federation = self.federation
             most = None if federation is None else {"clients": federation}
             return decode(reply.content, Answer, Refusal, most=most)
         pairs, theta, kept = len(sent.pairs), self._order.thetas, self._order.kept
@@ -351,6 +366,8 @@ class Transport:
             owners = ", ".join(sorted({self._holders.owner(client) for client in others}))
             text = f"claims client {listed(others)}, of {owners}: refused"
             self._tell("claim", node, text, warn, clients=others)
+            who = f"by {self._name(node)}"
+            self._claims.extend(("claimed", client, who) for client in others)
         own = [client for client in answer.clients.tolist() if client not in others]
         taken = [client for client in own if self._roster.claimant(client) != node]
         if taken:

@@ -1,7 +1,7 @@
 //! A check in words: the verdict first, then what it rests on.
 
 use fedback::lab::check::words::algorithm;
-use fedback::lab::check::{Check, Client, Confidence, FirstArrivals};
+use fedback::lab::check::{Check, Client, Confidence, FirstArrivals, Lie};
 use fedback::lab::plan::Plan;
 use fedback::lab::words::{self, NOTHING, short};
 use fedback::theory::certificate::{ClientPart, Verdict};
@@ -32,6 +32,7 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     place(&mut page, plan, check);
     condition(&mut page, check);
     clients(&mut page, check);
+    lies(&mut page, check);
     page.section("does the reaction matter?");
     page.paragraph(&check.degeneracy.words);
     page.text
@@ -214,6 +215,29 @@ fn condition(page: &mut Page, check: &Check) {
         let holds = if holds { "met" } else { "not met" };
         page.paragraph(&format!("On that ball the condition is {holds}."));
     }
+}
+
+/// What clients could do by lying, where updates have a bound.
+fn lies(page: &mut Page, check: &Check) {
+    let Some(tried) = &check.lying else { return };
+    page.section("what could one client do by lying?");
+    page.paragraph(&format!(
+        "An update is as long as algorithm.clip allows. One round is what a client that is drawn once \
+         moves θ by at most. Tried is how far it moved θ in {} of {}, pushing where the others give \
+         way most; other lies may lead farther. Of honest updates the clip shortened {} %.",
+        plural(tried.rounds, "round", "rounds"),
+        plural(tried.repetitions, "repetition", "repetitions"),
+        short(100.0 * tried.shortened),
+    ));
+    let header = ["client", "weight", "one round", "tried"].map(String::from).to_vec();
+    let mut parts: Vec<&Client> = check.per_client.iter().collect();
+    parts.sort_by(|a, b| b.part.weight.total_cmp(&a.part.weight));
+    let row = |one: &Client| {
+        let Lie { one_round, tried } = one.lying;
+        vec![one.client.clone(), short(one.part.weight), number(one_round), number(tried)]
+    };
+    let rows: Vec<Vec<String>> = parts.into_iter().take(MOST_CLIENTS).map(row).collect();
+    page.text.push_str(&table(&header, &rows));
 }
 
 fn clients(page: &mut Page, check: &Check) {
