@@ -9,7 +9,7 @@ use fedback_lab::plan::SiteTables;
 use fedback_lab::spec::{Base, Document};
 use serde::Serialize;
 
-use crate::agreed::{Agreed, build, read};
+use crate::agreed::{Agreed, Source, build, fits, read};
 use crate::message::{About, Gathered};
 use crate::policy::Policy;
 use crate::refused::Refused;
@@ -44,6 +44,8 @@ pub struct Shown {
     pub rows: Option<u64>,
     /// Rows that a local step draws, one by one; none where it takes all.
     pub draws: Option<u64>,
+    /// Whether the site's program makes the observations: then its rows are not known before.
+    pub observed: bool,
     /// The fewest different rows that a step of the plan rests on.
     pub fewest: Option<u64>,
     /// Updates that were looked at, and how many of them the policy refuses.
@@ -63,16 +65,7 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
     let [point] = &points[..] else {
         return Err(Error::input(&document.origin, "has a sweep; a site works on one point"));
     };
-    let at_sites = matches!(point.spec.problem.base, Base::Sites(_));
-    if at_sites != policy.data.is_some() {
-        let why = match at_sites {
-            true => "is missing; the plan is about rows that lie at sites",
-            false => {
-                "the plan has populations of its own: leave data out, or base.kind = \"sites\""
-            }
-        };
-        return Err(Error::input(&origin, format!("data: {why}")));
-    }
+    fits(policy, &point.spec.problem).map_err(|why| Error::input(&origin, why))?;
     let mut about = About::default();
     let mut own = None;
     let mut counted = true;
@@ -116,16 +109,21 @@ fn stand_in(policy: &Policy, clients: Option<u64>, tables: &SiteTables) -> Gathe
 }
 
 fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
-    let Some(rows) = agreed.rows(client) else {
-        return Shown { client, rows: None, draws: None, fewest: None, updates: 0, refused: 0 };
-    };
-    let distinct = Rests::new(rows.iter().copied()).distinct();
-    let protocol = &agreed.plan.protocol;
-    let draws = match protocol.batch {
+    let draws = match agreed.plan.protocol.batch {
         Batch::All => None,
         Batch::Sampled(size) => Some(size as u64),
     };
-    let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
+    let (updates, refused) = (0, 0);
+    let Some(rows) = agreed.rows(client) else {
+        let observed = match agreed.source {
+            Source::Program(_) => true,
+            Source::Known(_) => false,
+        };
+        let draws = draws.filter(|_| observed);
+        return Shown { client, rows: None, draws, observed, fewest: None, updates, refused };
+    };
+    let distinct = Rests::new(rows.iter().copied()).distinct();
+    let (mut fewest, mut updates, mut refused) = (distinct, updates, refused);
     let repetitions = agreed.spec.repetitions.0 as u32;
     'all: for round in 0..agreed.spec.rounds.0 {
         for repetition in 0..repetitions {
@@ -139,7 +137,8 @@ fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
             updates += 1;
         }
     }
-    Shown { client, rows: Some(distinct), draws, fewest: Some(fewest), updates, refused }
+    let (rows, fewest) = (Some(distinct), Some(fewest));
+    Shown { client, rows, draws, observed: false, fewest, updates, refused }
 }
 
 fn warnings(
@@ -152,13 +151,20 @@ fn warnings(
     let limits = &policy.limits;
     for shown in &forecast.clients {
         let client = shown.client;
-        let Some(rows) = shown.rows else { continue };
         if shown.draws == Some(1) {
             all.push(format!(
                 "client {client}: a step is a row. With a batch of one, the server reads rows off \
                  updates, whatever the number of local steps; take larger batches"
             ));
         }
+        if let Some(draws) = shown.draws.filter(|draws| shown.observed && *draws < limits.rows) {
+            all.push(format!(
+                "client {client}: a step has {draws} observations, limits.rows is {}: every update \
+                 will be refused; take larger batches, or lower limits.rows",
+                limits.rows
+            ));
+        }
+        let Some(rows) = shown.rows else { continue };
         if shown.refused > 0 {
             all.push(format!(
                 "client {client}: {} of {} updates have a step on fewer than {} different rows and \
@@ -208,6 +214,7 @@ fn warnings(
     for path in files.chain([policy.ledger.clone(), policy.origin.clone()]) {
         all.extend(open_to_others(&path));
     }
+    all.extend(policy.program_files().iter().filter_map(|path| changed_by_others(path)));
     all.dedup();
     all
 }
@@ -217,5 +224,14 @@ pub fn open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         format!("{}: others than its owner may use it (mode {mode:03o}): chmod 600", path.display())
+    })
+}
+
+/// What is wrong with the modes of a file that the site's program is made of.
+pub fn changed_by_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o022 != 0).then(|| {
+        let name = path.display();
+        format!("{name}: others than its owner may change it (mode {mode:03o}): chmod go-w")
     })
 }
