@@ -103,8 +103,7 @@ impl Program {
             self.end();
         }
         if self.running.is_none() {
-            self.running =
-                Some(self.run().map_err(|error| Unobserved::Ended(error.to_string()))?);
+            self.running = Some(self.run().map_err(|error| Unobserved::Ended(error.to_string()))?);
         }
         match self.converse(frame, most) {
             Ok(reply) => Ok(reply),

@@ -105,7 +105,8 @@ fn converse(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (mut reader, mut writer) = (BufReader::new(Patient::new(stream, stop)), BufWriter::new(stream));
+    let (mut reader, mut writer) =
+        (BufReader::new(Patient::new(stream, stop)), BufWriter::new(stream));
     while !stop.load(Ordering::Relaxed) {
         reader.get_mut().until = Instant::now() + PATIENCE;
         let frame = match Frame::read(&mut reader, most) {

@@ -62,7 +62,8 @@ impl Keeper {
         for place in places {
             let (delta, kept) = (place * dim..(place + 1) * dim, place * each..(place + 1) * each);
             let asked = &asked[place..=place];
-            let one = Given { asked, broadcasts: given.broadcasts, kept: &given.kept[kept.clone()] };
+            let one =
+                Given { asked, broadcasts: given.broadcasts, kept: &given.kept[kept.clone()] };
             let found = observed::observe(wanted, plan, key, one, program)
                 .map_err(|why| Refused::inside("the site could not observe", why))?;
             updates.deltas[delta].copy_from_slice(&found.updates.deltas);
