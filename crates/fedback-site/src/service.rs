@@ -123,6 +123,10 @@ fn converse(
             let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
             respond(&mut keeper, Request::of(frame), log)
         };
+        // What is refused because the service stops can be asked again when it is back.
+        if matches!(reply, Reply::Refusal { .. }) && stop.load(Ordering::Relaxed) {
+            break;
+        }
         reply.frame().write(&mut writer)?;
     }
     Ok(())

@@ -38,5 +38,5 @@ def exactly(stream: BinaryIO, count: int) -> bytes:
         raise OSError(f"{count} bytes")
     data = stream.read(count)
     if len(data) != count:
-        raise OSError("the other side hung up")
+        raise ConnectionResetError("the other side hung up")
     return data
