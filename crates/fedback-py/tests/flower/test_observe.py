@@ -14,6 +14,7 @@ from services import NAMES, Service
 import fedback
 from fedback.flower.server_app import federate
 from fedback.flower.settings import RunSettings
+from fedback.observe import NoFunction, function
 
 SPEC = """
 format = 1
@@ -129,6 +130,16 @@ class Observing(Service):
         }
         self._begin(folder / NAMES[client], files)
         self.client = client
+
+    def start(self) -> None:
+        log = self.folder / "log.txt"
+        self._before = len(log.read_text()) if log.exists() else 0
+        super().start()
+
+    def _ready(self) -> bool:
+        # The program may have said something after the service has.
+        assert not self.process.ended, self.process.text()
+        return '"listening"' in self.process.text()[self._before :]
 
     def goes(self, mode: str) -> None:
         """What goes wrong from now on."""
@@ -263,8 +274,6 @@ def test_a_function_that_others_may_change_is_not_called(sites):
         ("json:observe", "json has no function observe"),
     ],
 )
-def test_a_function_that_is_not_there_is_named(name, words, capfd):
-    from fedback.observe import NoFunction, function
-
+def test_a_function_that_is_not_there_is_named(name, words):
     with pytest.raises(NoFunction, match=words):
         function(name)
