@@ -1,16 +1,19 @@
 //! A plan that the policy has, built on the site's rows; and what of the rows an update rests on.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use fedback_core::base::{Base, RawTable};
 use fedback_core::federation::Federation;
 use fedback_core::stream::{Purpose, Seed, Streams};
-use fedback_lab::plan::{Plan, SitePlan, SiteTables};
+use fedback_lab::error::Error;
+use fedback_lab::plan::{CustomPlan, Plan, SitePlan, SiteTables};
 use fedback_lab::spec::{self, Document, Point, Spec, parse_assignment};
 use toml::Value;
 
 use crate::message::{About, Gathered};
+use crate::observed::Wanted;
 use crate::policy::Policy;
 use crate::refused::Refused;
 use crate::rests::{self, Rests, RowName};
@@ -19,12 +22,54 @@ use crate::rests::{self, Rests, RowName};
 pub struct Agreed {
     /// What sites share of a plan.
     pub plan: SitePlan,
-    pub(crate) federation: Federation,
+    pub(crate) source: Source,
     rows: HashMap<u32, Vec<RowName>>,
 }
 
+/// Where observations come from.
+pub(crate) enum Source {
+    /// Populations that the plan knows, the site's rows among them.
+    Known(Box<Federation>),
+    /// The site's own program.
+    Program(Wanted),
+}
+
+/// Refuses a policy whose rows come from elsewhere than a plan's, by the key to change.
+pub(crate) fn fits(policy: &Policy, problem: &spec::Problem) -> Result<(), String> {
+    let (data, observe) = (policy.data.is_some(), policy.observe.is_some());
+    let why = match &problem.base {
+        spec::Base::Sites(_) if observe => {
+            "observe: the plan is about tables that lie at sites: give data instead"
+        }
+        spec::Base::Sites(_) if !data => {
+            "data: is missing; the plan is about rows that lie at sites"
+        }
+        spec::Base::Custom(_) if data => {
+            "data: the plan's observations come from a function: give observe instead"
+        }
+        spec::Base::Custom(_) if !observe => {
+            "observe: is missing; the plan's observations come from a function of the site's"
+        }
+        spec::Base::Custom(_) if problem.loss == spec::Loss::Custom => {
+            "observe: the plan's loss is \"custom\"; a site's service knows those that are built in"
+        }
+        spec::Base::Gaussian(_) | spec::Base::Table(_) if data => {
+            "data: the plan has populations of its own: leave data out, or base.kind = \"sites\""
+        }
+        spec::Base::Gaussian(_) | spec::Base::Table(_) if observe => {
+            "observe: the plan has populations of its own: leave observe out, or base.kind = \
+             \"custom\""
+        }
+        spec::Base::Gaussian(_)
+        | spec::Base::Table(_)
+        | spec::Base::Sites(_)
+        | spec::Base::Custom(_) => return Ok(()),
+    };
+    Err(why.into())
+}
+
 impl Agreed {
-    /// The names of a client's rows; none where its population is not made of rows.
+    /// The names of a client's rows; none where its population is not made of rows, or observed.
     pub fn rows(&self, client: u32) -> Option<&[RowName]> {
         self.rows.get(&client).map(Vec::as_slice)
     }
@@ -125,12 +170,15 @@ pub(crate) fn build(
     let asked = (&about.set[..], about.point);
     let point = point(policy, document, asked, about.gathered.as_ref())?;
     let (directory, origin) = (&document.directory, &document.origin);
-    let made = match own {
-        Some(tables) => tables.site(&point, directory, origin),
-        None => Plan::site(point, directory, origin),
+    let cannot = |error: &dyn Display| Refused::inside("the plan cannot be built here", error);
+    fits(policy, &point.spec.problem).map_err(|why| cannot(&why))?;
+    let known = |(plan, federation)| (plan, Source::Known(Box::new(federation)));
+    let made = match (own, &policy.observe) {
+        (Some(tables), _) => tables.site(&point, directory, origin).map(known),
+        (None, None) => Plan::site(point, directory, origin).map(known),
+        (None, Some(_)) => CustomPlan::new(point, directory, origin).and_then(observed),
     };
-    let (plan, federation) =
-        made.map_err(|error| Refused::inside("the plan cannot be built here", error))?;
+    let (plan, source) = made.map_err(|error| cannot(&error))?;
     if let Some(most) = policy.limits.clip
         && plan.protocol.clip.is_none_or(|clip| clip > most)
     {
@@ -140,17 +188,26 @@ pub(crate) fn build(
     if let Some(client) = policy.clients.iter().find(|client| **client as usize >= clients) {
         return Err(format!("client {client} is not one of the plan's {clients}").into());
     }
-    let names = |client: u32| match (own, federation.base()) {
+    let names = |client: u32| match (own, &source) {
         (Some(tables), _) => Some(row_names(tables, client as usize)),
-        (None, Base::Table(table)) => {
-            let rows = table.rows_of(client as usize);
-            Some(rows.map(|(row, label)| rests::name(row, Some(label))).collect())
-        }
-        (None, Base::Gaussian(_)) => None,
+        (None, Source::Known(federation)) => match federation.base() {
+            Base::Table(table) => {
+                let rows = table.rows_of(client as usize);
+                Some(rows.map(|(row, label)| rests::name(row, Some(label))).collect())
+            }
+            Base::Gaussian(_) => None,
+        },
+        (None, Source::Program(_)) => None,
     };
     let held = policy.clients.iter().filter_map(|client| Some((*client, names(*client)?)));
     let rows = held.collect();
-    Ok(Agreed { plan, federation, rows })
+    Ok(Agreed { plan, source, rows })
+}
+
+/// What sites share of a plan whose observations come from the site's program.
+fn observed(plan: CustomPlan) -> Result<(SitePlan, Source), Error> {
+    let wanted = Wanted::of(&plan).ok_or_else(|| Error::Failed("the loss is custom".into()))?;
+    Ok((SitePlan::from(&plan), Source::Program(wanted)))
 }
 
 /// How many standard deviations a site may be away from all, and how many times as spread out.

@@ -9,7 +9,7 @@ use fedback_lab::plan::SiteTables;
 use fedback_lab::spec::{Base, Document};
 use serde::Serialize;
 
-use crate::agreed::{Agreed, build, read};
+use crate::agreed::{Agreed, Source, build, fits, read};
 use crate::message::{About, Gathered};
 use crate::policy::Policy;
 use crate::refused::Refused;
@@ -23,7 +23,7 @@ const LOOKED_AT: u64 = 20_000;
 pub struct Forecast {
     /// The site.
     pub site: String,
-    /// The plan's hash; none where rows have to be counted at all sites first.
+    /// The plan's hash; none where rows have to be counted at all sites first, and of a sweep.
     pub plan_hash: Option<String>,
     /// What every client shows.
     pub clients: Vec<Shown>,
@@ -44,12 +44,27 @@ pub struct Shown {
     pub rows: Option<u64>,
     /// Rows that a local step draws, one by one; none where it takes all.
     pub draws: Option<u64>,
+    /// Whether the site's program makes the observations: then its rows are not known before.
+    pub observed: bool,
     /// The fewest different rows that a step of the plan rests on.
     pub fewest: Option<u64>,
     /// Updates that were looked at, and how many of them the policy refuses.
     pub updates: u64,
     /// How many of them have a step that rests on too few rows.
     pub refused: u64,
+}
+
+impl Shown {
+    /// What the updates under two plans show.
+    fn and(self, other: Shown) -> Shown {
+        Shown {
+            draws: self.draws.zip(other.draws).map(|(one, other)| one.min(other)),
+            fewest: self.fewest.zip(other.fewest).map(|(one, other)| one.min(other)),
+            updates: self.updates + other.updates,
+            refused: self.refused + other.refused,
+            ..self
+        }
+    }
 }
 
 /// What a server could learn.
@@ -60,19 +75,16 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
         Error::input(&origin, refused.detail.map_or(refused.reason.clone(), |why| why))
     };
     let points = document.points()?;
-    let [point] = &points[..] else {
-        return Err(Error::input(&document.origin, "has a sweep; a site works on one point"));
+    // All points of a sweep have the same rows.
+    let [point, ..] = &points[..] else {
+        return Err(Error::input(&document.origin, "its sweep has no point"));
     };
-    let at_sites = matches!(point.spec.problem.base, Base::Sites(_));
-    if at_sites != policy.data.is_some() {
-        let why = match at_sites {
-            true => "is missing; the plan is about rows that lie at sites",
-            false => {
-                "the plan has populations of its own: leave data out, or base.kind = \"sites\""
-            }
-        };
-        return Err(Error::input(&origin, format!("data: {why}")));
+    let swept = !point.set.is_empty();
+    if swept && policy.plan.hash.is_some() {
+        let why = "the spec has a sweep, every point of which is a plan of its own: leave hash out";
+        return Err(Error::input(&origin, format!("plan.hash: {why}")));
     }
+    fits(policy, &point.spec.problem).map_err(|why| Error::input(&origin, why))?;
     let mut about = About::default();
     let mut own = None;
     let mut counted = true;
@@ -85,20 +97,29 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
         }
         own = Some(tables);
     }
-    let agreed = build(policy, &document, &about, own.as_ref()).map_err(told)?;
-    let clients: Vec<Shown> =
-        policy.clients.iter().map(|client| shown(policy, &agreed, *client)).collect();
+    let agreed = |which: usize| {
+        let about = About { point: swept.then_some(which as u64), ..about.clone() };
+        build(policy, &document, &about, own.as_ref()).map_err(told)
+    };
+    let all = (0..points.len()).map(agreed).collect::<Result<Vec<Agreed>, Error>>()?;
+    let seen = |client: &u32| {
+        let each = all.iter().map(|agreed| shown(policy, agreed, *client));
+        each.reduce(Shown::and)
+    };
+    let clients: Vec<Shown> = policy.clients.iter().filter_map(seen).collect();
+    // What the points differ in is in what clients show.
+    let agreed = &all[0];
     let layout = agreed.plan.layout();
     let limits = &policy.limits;
     let mut forecast = Forecast {
         site: policy.name.clone(),
-        plan_hash: counted.then(|| agreed.plan.hash.clone()),
+        plan_hash: (counted && !swept).then(|| agreed.plan.hash.clone()),
         clients,
         answers: [limits.answers, limits.answers_in_all],
         numbers: layout.dim + layout.kept,
         warnings: Vec::new(),
     };
-    forecast.warnings = warnings(policy, &agreed, &forecast, own.as_ref());
+    forecast.warnings = warnings(policy, agreed, &forecast, own.as_ref());
     Ok(forecast)
 }
 
@@ -116,16 +137,21 @@ fn stand_in(policy: &Policy, clients: Option<u64>, tables: &SiteTables) -> Gathe
 }
 
 fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
-    let Some(rows) = agreed.rows(client) else {
-        return Shown { client, rows: None, draws: None, fewest: None, updates: 0, refused: 0 };
-    };
-    let distinct = Rests::new(rows.iter().copied()).distinct();
-    let protocol = &agreed.plan.protocol;
-    let draws = match protocol.batch {
+    let draws = match agreed.plan.protocol.batch {
         Batch::All => None,
         Batch::Sampled(size) => Some(size as u64),
     };
-    let (mut fewest, mut updates, mut refused) = (distinct, 0, 0);
+    let (updates, refused) = (0, 0);
+    let Some(rows) = agreed.rows(client) else {
+        let observed = match agreed.source {
+            Source::Program(_) => true,
+            Source::Known(_) => false,
+        };
+        let draws = draws.filter(|_| observed);
+        return Shown { client, rows: None, draws, observed, fewest: None, updates, refused };
+    };
+    let distinct = Rests::new(rows.iter().copied()).distinct();
+    let (mut fewest, mut updates, mut refused) = (distinct, updates, refused);
     let repetitions = agreed.plan.spec.repetitions.0 as u32;
     'all: for round in 0..agreed.plan.spec.rounds.0 {
         for repetition in 0..repetitions {
@@ -139,7 +165,8 @@ fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
             updates += 1;
         }
     }
-    Shown { client, rows: Some(distinct), draws, fewest: Some(fewest), updates, refused }
+    let (rows, fewest) = (Some(distinct), Some(fewest));
+    Shown { client, rows, draws, observed: false, fewest, updates, refused }
 }
 
 fn warnings(
@@ -152,13 +179,20 @@ fn warnings(
     let limits = &policy.limits;
     for shown in &forecast.clients {
         let client = shown.client;
-        let Some(rows) = shown.rows else { continue };
         if shown.draws == Some(1) {
             all.push(format!(
                 "client {client}: a step is a row. With a batch of one, the server reads rows off \
                  updates, whatever the number of local steps; take larger batches"
             ));
         }
+        if let Some(draws) = shown.draws.filter(|draws| shown.observed && *draws < limits.rows) {
+            all.push(format!(
+                "client {client}: a step has {draws} observations, limits.rows is {}: every update \
+                 will be refused; take larger batches, or lower limits.rows",
+                limits.rows
+            ));
+        }
+        let Some(rows) = shown.rows else { continue };
         if shown.refused > 0 {
             all.push(format!(
                 "client {client}: {} of {} updates have a step on fewer than {} different rows and \
@@ -208,6 +242,7 @@ fn warnings(
     for path in files.chain([policy.ledger.clone(), policy.origin.clone()]) {
         all.extend(open_to_others(&path));
     }
+    all.extend(policy.program_files().iter().filter_map(|path| changed_by_others(path)));
     all.dedup();
     all
 }
@@ -217,5 +252,14 @@ pub fn open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         format!("{}: others than its owner may use it (mode {mode:03o}): chmod 600", path.display())
+    })
+}
+
+/// What is wrong with the modes of a file that the site's program is made of.
+pub fn changed_by_others(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o022 != 0).then(|| {
+        let name = path.display();
+        format!("{name}: others than its owner may change it (mode {mode:03o}): chmod go-w")
     })
 }

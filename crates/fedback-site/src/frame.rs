@@ -1,4 +1,4 @@
-//! What is written on the socket: a header in JSON, then arrays as raw little-endian bytes.
+//! What is written on the socket, and to the site's own program: a header in JSON, then arrays as raw little-endian bytes.
 //!
 //! `u32` length of the header, the header, the arrays' bytes one after the other. The header lists
 //! the arrays with their shapes, so that a reader knows the size of all before it reads any.
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// The longest header.
 const HEADER: u32 = 1 << 20;
 
-/// A message between Flower's process and the site's.
+/// A message between Flower's process and the site's, or between the site's and its program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Texts and counts by name.
@@ -130,6 +130,13 @@ impl Array {
         let [_, columns] = self.shape[..] else { return None };
         let chunks = (self.dtype == "<f8").then(|| self.bytes.as_chunks::<8>().0)?;
         Some((chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(), columns as usize))
+    }
+
+    /// Numbers of this very shape.
+    pub fn numbers(&self, shape: &[u64]) -> Option<Vec<f64>> {
+        let fits = self.dtype == "<f8" && self.shape == shape;
+        let chunks = fits.then(|| self.bytes.as_chunks::<8>().0)?;
+        Some(chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
     }
 
     /// Numbers in one axis.

@@ -1,5 +1,7 @@
 //! The keeper of a site's rows: every question, held against the policy and the ledger.
 
+mod observe;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,11 +13,12 @@ use fedback_lab::plan::{Asked, Given, SiteTables};
 use fedback_lab::spec::Document;
 use sha2::{Digest, Sha256};
 
-use crate::agreed::{Agreed, build, plausible, point, read, row_names};
+use crate::agreed::{Agreed, Source, build, fits, plausible, point, read, row_names};
 use crate::frame::bytes_of;
 use crate::ledger::{Entry, Ledger, Mark, hex};
 use crate::message::{About, Gathered, Order, Reply, Request};
 use crate::policy::Policy;
+use crate::program::{Program, Surroundings};
 use crate::refused::Refused;
 use crate::rests::Rests;
 
@@ -32,15 +35,22 @@ pub struct Keeper {
     ledger: Ledger,
     tables: Vec<(Asking, Arc<SiteTables>)>,
     agreed: Vec<(About, Arc<Agreed>)>,
+    program: Option<Program>,
 }
 
 impl Keeper {
-    /// Opens the site's ledger and reads its rows.
+    /// Opens the site's ledger, and reads its rows or starts its program, of which nobody hears.
     pub fn open(policy: Policy) -> Result<Self, Error> {
+        Keeper::open_in(policy, Surroundings::default())
+    }
+
+    /// The same, with somebody who hears of the site's program.
+    pub fn open_in(policy: Policy, around: Surroundings) -> Result<Self, Error> {
         let document = Document::read(&policy.plan.spec)?;
         let ledger = Ledger::open(&policy.ledger, &policy.name)?;
+        let program = observe::start(&policy, &document, around)?;
         let (tables, agreed) = Default::default();
-        let mut keeper = Keeper { policy, document, ledger, tables, agreed };
+        let mut keeper = Keeper { policy, document, ledger, tables, agreed, program };
         if keeper.policy.data.is_some() {
             keeper.tables(&[], Some(0)).map_err(|refused| {
                 let why = refused.detail.unwrap_or(refused.reason);
@@ -158,16 +168,24 @@ impl Keeper {
                 asked.push(Asked { repetition, client: ClientId(client) });
                 fresh.push(pair);
             }
+            if before.as_ref().is_some_and(Vec::is_empty) {
+                return Err(observe::refused_before(client, order.round, repetition));
+            }
             answers.push(before);
         }
         let kept: Vec<f64> =
             fresh.iter().flat_map(|pair| &order.kept[pair * each..][..each]).copied().collect();
         let given = Given { asked: &asked, broadcasts: &order.thetas, kept: &kept };
         let key = (Seed(order.seed), Round(order.round));
-        let updates = agreed
-            .plan
-            .work(&agreed.federation, key, given)
-            .map_err(|error| Refused::inside("the work failed", error))?;
+        let updates = match &agreed.source {
+            Source::Known(federation) => agreed
+                .plan
+                .work(&**federation, key, given)
+                .map_err(|error| Refused::inside("the work failed", error))?,
+            Source::Program(wanted) => {
+                self.observe(*wanted, &agreed.plan, key, given, &mut entries)?
+            }
+        };
         if !updates.deltas.iter().chain(&updates.kept).all(|number| number.is_finite()) {
             return Err("the work came to numbers that are not finite".into());
         }

@@ -5,7 +5,8 @@
 //! answered. The [`service`] listens on a local socket: whatever the operator of a federation starts at
 //! the site can ask there, and has no other way to the rows.
 //!
-//! One way: frame → request → keeper (policy, ledger, rows, work) → ledger → reply → frame.
+//! One way: frame → request → keeper (policy, ledger, rows, work) → ledger → reply → frame. Where the
+//! rows come from a [`program`] of the site's own, they are drawn before policy and ledger are asked.
 
 mod agreed;
 pub mod forecast;
@@ -13,7 +14,9 @@ pub mod frame;
 pub mod keeper;
 pub mod ledger;
 pub mod message;
+pub mod observed;
 pub mod policy;
+pub mod program;
 pub mod refused;
 pub mod rests;
 pub mod service;

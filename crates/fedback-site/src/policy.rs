@@ -16,6 +16,7 @@ use toml::Value;
 /// | name | required | who the site is; its ledger carries it | – |
 /// | clients | required | the clients whose work the site does | client numbers |
 /// | data | none | the site's rows; `{client}` stands for a client's number | a path |
+/// | observe | none | the site's own program and its arguments, which make the observations | words |
 /// | socket | required | where the site's service listens | a path |
 /// | ledger | required | what was answered, kept for ever | a path |
 /// | plan | required | what the site works on | see [`PlanKeys`] |
@@ -34,6 +35,8 @@ pub struct Policy {
     pub clients: Vec<u32>,
     /// The site's rows.
     pub data: Option<String>,
+    /// The site's own program and its arguments.
+    pub observe: Option<Vec<String>>,
     /// Where the service listens.
     pub socket: PathBuf,
     /// Where the ledger is.
@@ -130,13 +133,18 @@ impl Policy {
             });
             Error::input(origin.display(), format!("{line}{}", error.message()))
         })?;
-        let whole = std::path::absolute(origin).unwrap_or_else(|_| origin.to_path_buf());
-        let folder = whole.parent().unwrap_or(Path::new("/"));
+        policy.origin = origin.to_path_buf();
+        let folder = policy.folder();
         policy.socket = folder.join(&policy.socket);
         policy.ledger = folder.join(&policy.ledger);
         policy.plan.spec = folder.join(&policy.plan.spec);
         policy.data = policy.data.map(|data| folder.join(data).display().to_string());
-        policy.origin = origin.to_path_buf();
+        // A name without a folder is looked for where programs are.
+        if let Some(program) = policy.observe.as_mut().and_then(|words| words.first_mut())
+            && program.contains('/')
+        {
+            *program = folder.join(&*program).display().to_string();
+        }
         policy.check()?;
         Ok(policy)
     }
@@ -164,6 +172,7 @@ impl Policy {
             let why = "several clients need a file each: put {client} into the path";
             return fail("data", format!("found {data:?}; {why}"));
         }
+        self.check_observe()?;
         let limits = &self.limits;
         for (key, value) in [
             ("limits.rows", limits.rows),
@@ -203,6 +212,40 @@ impl Policy {
                 .map_err(|why| wrong(&self.origin, &format!("plan.vary.{key}"), why))?;
         }
         Ok(())
+    }
+
+    fn check_observe(&self) -> Result<(), Error> {
+        let Some(words) = &self.observe else { return Ok(()) };
+        let fail = |key: &str, why: &str| Err(wrong(&self.origin, key, why));
+        let whole = |word: &String| !word.is_empty() && !word.contains('\0');
+        if words.is_empty() || !words.iter().all(whole) {
+            let why = format!("found {words:?}; allowed: a program and its arguments, texts each");
+            return fail("observe", &why);
+        }
+        if self.data.is_some() {
+            return fail("observe", "the rows come from data: leave one of the two out");
+        }
+        if self.plan.columns.is_some() {
+            let why = "the rows come from observe, which has no columns: leave it out";
+            return fail("plan.columns", why);
+        }
+        Ok(())
+    }
+
+    /// Where relative paths start, and the site's program works.
+    pub fn folder(&self) -> PathBuf {
+        let whole = std::path::absolute(&self.origin).unwrap_or_else(|_| self.origin.clone());
+        whole.parent().unwrap_or(Path::new("/")).to_path_buf()
+    }
+
+    /// The files that the site's program is made of, as far as its words name them.
+    pub fn program_files(&self) -> Vec<PathBuf> {
+        let folder = self.folder();
+        let file = |word: &String| {
+            let place = word.rsplit_once(':').map_or(word.as_str(), |(place, _)| place);
+            [word.as_str(), place].map(|name| folder.join(name)).into_iter().find(|p| p.is_file())
+        };
+        self.observe.iter().flatten().filter_map(file).collect()
     }
 
     /// The file of a client's rows.

@@ -22,6 +22,9 @@ const MOST: usize = 8;
 /// How long a question may take to arrive whole, and an answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often somebody who waits for a question looks whether to stop.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Characters of a reason that are told.
 const LONGEST: usize = 300;
 
@@ -102,7 +105,8 @@ fn converse(
     stop: &AtomicBool,
 ) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let (mut reader, mut writer) = (BufReader::new(Patient::new(stream)), BufWriter::new(stream));
+    let (mut reader, mut writer) =
+        (BufReader::new(Patient::new(stream, stop)), BufWriter::new(stream));
     while !stop.load(Ordering::Relaxed) {
         reader.get_mut().until = Instant::now() + PATIENCE;
         let frame = match Frame::read(&mut reader, most) {
@@ -119,31 +123,42 @@ fn converse(
             let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
             respond(&mut keeper, Request::of(frame), log)
         };
+        // What is refused because the service stops can be asked again when it is back.
+        if matches!(reply, Reply::Refusal { .. }) && stop.load(Ordering::Relaxed) {
+            break;
+        }
         reply.frame().write(&mut writer)?;
     }
     Ok(())
 }
 
-/// A stream that is read until a moment, however slowly it comes.
+/// A stream that is read until a moment, however slowly it comes, or until the service stops.
 struct Patient<'a> {
     stream: &'a UnixStream,
     until: Instant,
+    stop: &'a AtomicBool,
 }
 
 impl<'a> Patient<'a> {
-    fn new(stream: &'a UnixStream) -> Self {
-        Patient { stream, until: Instant::now() + PATIENCE }
+    fn new(stream: &'a UnixStream, stop: &'a AtomicBool) -> Self {
+        Patient { stream, until: Instant::now() + PATIENCE, stop }
     }
 }
 
 impl Read for Patient<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+        while !self.stop.load(Ordering::Relaxed) {
+            let left = self.until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left.min(PAUSE)))?;
+            match self.stream.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
         }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(buffer)
+        Err(io::ErrorKind::ConnectionAborted.into())
     }
 }
 

@@ -98,11 +98,15 @@ class Service:
     """A site in a folder of its own."""
 
     def __init__(self, folder: Path, client: int, plan: str = "", answers: int = 30, spec=SPEC):
-        self.folder = folder / NAMES[client]
-        self.folder.mkdir(mode=0o700)
         policy = POLICY.format(name=NAMES[client], client=client, plan=plan, answers=answers)
         table = "\n".join(["utilisation,income,default,ssn", *rows(client)])
         files = {"site.toml": policy, "banks.toml": spec, f"rows-{client}.csv": table}
+        self._begin(folder / NAMES[client], files)
+
+    def _begin(self, folder: Path, files: dict[str, str]) -> None:
+        """Writes the site's files, and starts it."""
+        self.folder = folder
+        self.folder.mkdir(mode=0o700)
         for name, text in files.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o600)

@@ -1,12 +1,14 @@
 //! `fedback site check|init|serve|ledger POLICY`.
 
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fedback::lab::error::Error;
-use fedback::site::forecast::{Forecast, Shown, forecast, open_to_others};
+use fedback::site::forecast::{Forecast, Shown, changed_by_others, forecast, open_to_others};
 use fedback::site::message::Request;
+use fedback::site::program::{Heard, Surroundings};
 use fedback::site::service::{Log, Said, serve};
 use fedback::site::{Keeper, Ledger, Policy};
 use serde_json::json;
@@ -41,8 +43,9 @@ fn check(policy: &Policy, json: bool) -> Result<(), Error> {
     let [of_plan, in_all] = found.answers;
     text += &format!(
         "  a client answers up to {of_plan} times under one plan and {in_all} times in all,\n  \
-         each time with {} numbers\n",
-        found.numbers
+         each time with {} numbers, {} numbers in all\n",
+        found.numbers,
+        in_all.saturating_mul(found.numbers as u64)
     );
     for (key, range) in &policy.plan.vary {
         text += &format!("  the operator may set {key}: {range}\n");
@@ -53,6 +56,13 @@ fn check(policy: &Policy, json: bool) -> Result<(), Error> {
 
 fn sentence(shown: &Shown, policy: &Policy) -> String {
     let client = shown.client;
+    if let (true, Some(draws)) = (shown.observed, shown.draws) {
+        return format!(
+            "  client {client} is observed by the site's program: {draws} rows for a local step, of \
+             which {} have to\n    differ; which ones is known only once they are there\n",
+            policy.limits.rows
+        );
+    }
     let (Some(rows), Some(fewest)) = (shown.rows, shown.fewest) else {
         return format!("  client {client} is simulated: it has no rows to show\n");
     };
@@ -111,12 +121,16 @@ fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
 
 fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Error> {
     let files = policy.clients.iter().filter_map(|client| policy.data_of(*client));
-    if let Some(why) = files.chain([policy.ledger.clone()]).find_map(|path| open_to_others(&path)) {
+    let open = files.chain([policy.ledger.clone()]).find_map(|path| open_to_others(&path));
+    let changed = || policy.program_files().iter().find_map(|path| changed_by_others(path));
+    if let Some(why) = open.or_else(changed) {
         return Err(Error::Input(why));
     }
     let (socket, most) = (policy.socket.clone(), policy.limits.message);
-    let lines = Lines { style, site: policy.name.clone() };
-    let keeper = Keeper::open(policy)?;
+    let lines = Arc::new(Lines { style, site: policy.name.clone() });
+    let heard = lines.clone();
+    let hear = Arc::new(move |event: Heard<'_>| heard.heard(event));
+    let keeper = Keeper::open_in(policy, Surroundings { stop: context.stop.clone(), hear })?;
     let (stop, door) = (context.stop.clone(), socket.clone());
     std::thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
@@ -129,7 +143,8 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
         "event": "listening", "socket": socket.display().to_string(),
         "entries": keeper.ledger().entries(), "digest": keeper.ledger().mark(),
     }));
-    serve(keeper, &socket, most, &lines, &context.stop)?;
+    // What is being answered is written down, and the site's program does not outlive the service.
+    context.saving(|| serve(keeper, &socket, most, &*lines, &context.stop))?;
     lines.write(json!({ "event": "stopped" }));
     Ok(())
 }
@@ -157,6 +172,15 @@ impl Lines {
             _ => event.to_string(),
         };
         output::complain(&line);
+    }
+
+    /// What is heard of the site's program.
+    fn heard(&self, heard: Heard<'_>) {
+        self.write(match heard {
+            Heard::Started(process) => json!({ "event": "program-started", "process": process }),
+            Heard::Ended(how) => json!({ "event": "program-ended", "how": printable(how) }),
+            Heard::Line(line) => json!({ "event": "program-said", "text": printable(line) }),
+        });
     }
 }
 

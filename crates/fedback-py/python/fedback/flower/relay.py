@@ -2,26 +2,23 @@
 
 A node that names a `site` in its node config has no way to the rows. What Flower starts there
 passes questions on, and brings back what the site's service (`fedback site serve`) says; the
-policy, the ledger and the rows are on the other side. A frame is a length, a header in JSON and the
-arrays' bytes.
+policy, the ledger and the rows are on the other side. `fedback/_frame.py` has the form
+in which they talk.
 """
 
 from __future__ import annotations
 
-import json
 import socket
-import struct
 from dataclasses import fields
 
 import numpy as np
+
+from fedback import _frame
 
 from .messages import ARRAYS, KINDS, BadMessage, wire
 
 PATIENCE = 600.0
 """Seconds that the site may work on a question."""
-
-LONGEST = 1 << 30
-"""Bytes of a reply that a node reads."""
 
 
 def ask(path: str, message, set: list[str]):
@@ -43,34 +40,17 @@ def pack(message, set: list[str]) -> bytes:
     values = {name: value for name, value in values.items() if value is not None}
     texts = {name: value for name, value in values.items() if not isinstance(value, np.ndarray)}
     texts |= {"kind": type(message).__name__.lower(), "set": set}
-    listed, parts = [], []
-    for name, value in values.items():
-        if isinstance(value, np.ndarray):
-            dtype = ARRAYS[name.replace("-", "_")][0]
-            array = np.ascontiguousarray(value, dtype=dtype)
-            listed.append((name, dtype, array.shape))
-            parts.append(array.tobytes())
-    header = json.dumps({"fields": texts, "arrays": listed}).encode()
-    return b"".join([struct.pack("<I", len(header)), header, *parts])
+    arrays = {
+        name: np.ascontiguousarray(value, dtype=ARRAYS[name.replace("-", "_")][0])
+        for name, value in values.items()
+        if isinstance(value, np.ndarray)
+    }
+    return _frame.pack(texts, arrays)
 
 
 def unpack(stream):
     """The message in a frame."""
-    (length,) = struct.unpack("<I", exactly(stream, 4))
-    header = json.loads(exactly(stream, length))
-    values = dict(header["fields"])
-    kind = KINDS[values.pop("kind")]
-    for name, dtype, shape in header["arrays"]:
-        data = exactly(stream, np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)))
-        values[name] = np.frombuffer(data, dtype=dtype).reshape(shape)
+    texts, arrays = _frame.unpack(stream)
+    kind = KINDS[texts.pop("kind")]
+    values = texts | arrays
     return kind(**{name.replace("-", "_"): value for name, value in values.items()})
-
-
-def exactly(stream, count: int) -> bytes:
-    """So many bytes, or an error."""
-    if count > LONGEST:
-        raise OSError(f"{count} bytes")
-    data = stream.read(count)
-    if len(data) != count:
-        raise OSError("the service hung up")
-    return data

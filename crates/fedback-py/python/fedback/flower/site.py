@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from functools import lru_cache
-from pathlib import Path
 
 import fedback
+from fedback.observe import NoFunction, function
 
 from .census import Gathered
 from .settings import BadSetting, NodeSettings, values
@@ -74,7 +72,7 @@ def build(settings: NodeSettings, point: int | None, _changed: int):
     spec = spec_at(settings, point)
     options = {}
     if settings.observe is not None:
-        options["observe"] = function(settings.observe)
+        options["observe"] = observing(settings.observe)
     if settings.clients is not None:
         site = fedback.Site(spec, clients=list(settings.clients), **options)
         return site, tuple(settings.clients)
@@ -83,19 +81,9 @@ def build(settings: NodeSettings, point: int | None, _changed: int):
     return site, tuple(client for client in site.clients if client % count == place)
 
 
-def function(name: str):
-    """The function `module:function` or `/path/file.py:function`."""
-    place, _, attribute = name.rpartition(":")
-    if not place:
-        raise BadSetting(f"node config: observe is {name!r}; give module:function")
-    if place.endswith(".py"):
-        found = importlib.util.spec_from_file_location(Path(place).stem, place)
-        if not Path(place).is_file():
-            raise BadSetting(f"node config: observe names {place}, which is not there")
-        module = importlib.util.module_from_spec(found)
-        found.loader.exec_module(module)
-    else:
-        module = importlib.import_module(place)
-    if not callable(getattr(module, attribute, None)):
-        raise BadSetting(f"node config: {place} has no function {attribute}")
-    return getattr(module, attribute)
+def observing(name: str):
+    """The site's function."""
+    try:
+        return function(name)
+    except NoFunction as reason:
+        raise BadSetting(f"node config: {reason}") from None
