@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -20,21 +21,43 @@ from .messages import ARRAYS, KINDS, BadMessage, wire
 PATIENCE = 600.0
 """Seconds that the site may work on a question."""
 
+RETURN = 30.0
+"""Seconds that a service which is not there, or has gone while it was asked, may take to be started
+again."""
+
+PAUSE = 0.2
+"""Seconds between two looks whether it is back."""
+
 LONGEST = 1 << 30
 """Bytes of a reply that a node reads."""
 
+GONE = (ConnectionError, FileNotFoundError)
+"""What asking a service comes to while it is not running."""
+
 
 def ask(path: str, message, set: list[str]):
-    """What the site's service says to a message; `set` is what the operator sets in the spec."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
-            service.settimeout(PATIENCE)
-            service.connect(path)
-            service.sendall(pack(message, set))
-            return unpack(service.makefile("rb"))
-    except OSError as error:
-        reason = f"the site's service does not answer ({type(error).__name__})"
-        raise BadMessage(reason) from None
+    """What the site's service says to a message; `set` is what the operator sets in the spec.
+
+    Asking again does no harm: the same question gets the same answer, and counts once."""
+    frame, limit = pack(message, set), time.monotonic() + RETURN
+    while True:
+        try:
+            return say(path, frame)
+        except OSError as error:
+            # Only a service that is being started again is worth the wait.
+            if not isinstance(error, GONE) or time.monotonic() > limit:
+                reason = f"the site's service does not answer ({type(error).__name__})"
+                raise BadMessage(reason) from None
+        time.sleep(PAUSE)
+
+
+def say(path: str, frame: bytes):
+    """Sends a frame to the service; what it says."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
+        service.settimeout(PATIENCE)
+        service.connect(path)
+        service.sendall(frame)
+        return unpack(service.makefile("rb"))
 
 
 def pack(message, set: list[str]) -> bytes:
@@ -72,5 +95,5 @@ def exactly(stream, count: int) -> bytes:
         raise OSError(f"{count} bytes")
     data = stream.read(count)
     if len(data) != count:
-        raise OSError("the service hung up")
+        raise ConnectionResetError("the service hung up")
     return data
