@@ -97,8 +97,11 @@ def together(folder: Path) -> Path:
 class Service:
     """A site in a folder of its own."""
 
-    def __init__(self, folder: Path, client: int, plan: str = "", answers: int = 30, spec=SPEC):
+    def __init__(
+        self, folder: Path, client: int, plan: str = "", answers: int = 30, spec=SPEC, logs=None
+    ):
         self.folder = folder / NAMES[client]
+        self.logs = logs or self.folder
         self.folder.mkdir(mode=0o700)
         policy = POLICY.format(name=NAMES[client], client=client, plan=plan, answers=answers)
         table = "\n".join(["utilisation,income,default,ssn", *rows(client)])
@@ -118,7 +121,7 @@ class Service:
     def start(self) -> None:
         """Starts the service; it is ready when its socket is there."""
         words = [str(COMMAND), "site", "serve", str(self.folder / "site.toml"), "--log", "json"]
-        self.process = Process(words, self.folder / "log.txt", dict(os.environ))
+        self.process = Process(words, self.logs / "log.txt", dict(os.environ))
         until(self._ready, 30, "the site's socket")
 
     def _ready(self) -> bool:
