@@ -112,7 +112,7 @@ def test_units_start_come_back_and_carry_a_run(tmp_path):
         commands(section(OPERATE, "A site's ledger")),
         END,
     ]  # fmt: skip
-    done = run(tmp_path, "\n".join(parts), 420, systemd=True)
+    done = run(tmp_path, "\n".join(parts), 900, systemd=True)
     printed = done.stdout
     assert done.returncode == 0, printed
 

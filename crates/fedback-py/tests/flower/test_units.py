@@ -60,7 +60,9 @@ def test_units_start_what_the_page_starts(program, unit):
     ],
 )
 def test_units_start_the_pages_gate_and_service(unit, words):
-    command = re.search(r"^ExecStart=(.*\n)", (DEPLOY / f"fedback-{unit}.service").read_text(), re.M)
+    command = re.search(
+        r"^ExecStart=(.*\n)", (DEPLOY / f"fedback-{unit}.service").read_text(), re.M
+    )
     for word in words:
         assert word in command[1] and word.strip() in PAGE, word
 
