@@ -18,6 +18,7 @@ from services import COMMAND
 
 ROOT = Path(__file__).parents[4]
 EMPTY = [Path("/srv"), Path("/opt"), Path("/run"), Path("/tmp"), Path("/var/tmp")]
+NEEDED = {Path(sys.base_prefix), Path(sys.prefix), ROOT, COMMAND.parent}
 OWN = ["--mount", "--net", "--pid", "--fork", "--kill-child"]
 
 
@@ -63,9 +64,8 @@ def run(folder: Path, script: str, seconds: float, systemd: bool = False):
 
 def mounts(folder: Path) -> list[str]:
     """Mounts of its own; what the tests need can be reached by every user."""
-    needed = {Path(sys.base_prefix), Path(sys.prefix), ROOT, COMMAND.parent}
-    covered = {*EMPTY, *(one for path in needed if (one := closed(path)))}
-    needed.add(folder)
+    covered = {*EMPTY, *(one for path in NEEDED if (one := closed(path)))}
+    needed = {*NEEDED, folder}
     hidden = sorted(path for path in needed if any(path.is_relative_to(one) for one in covered))
     lines = ["mount --make-rprivate /", "mount -t proc proc /proc", "ip link set lo up"]
     # The folder's own mount is where the rest is kept meanwhile: it is not covered by itself.
@@ -114,6 +114,16 @@ exec {SYSTEMD} --system --unit=multi-user.target --log-target=console
 """
 
 
+# The interpreter under test may lie in somebody's home, which services do not see.
+HERE = f"""
+[Service]
+StandardOutput=append:/run/services.log
+StandardError=inherit
+ProtectHome=tmpfs
+BindReadOnlyPaths={" ".join(map(str, sorted(NEEDED)))}
+"""
+
+
 def boot(group: Path) -> list[str]:
     """systemd as the first process of processes of its own, with no units but those that are put
     into /etc/systemd/system. What services say is in /run/services.log."""
@@ -124,8 +134,7 @@ def boot(group: Path) -> list[str]:
         "rm -rf /etc/systemd/system && mkdir -p /run/targets",
         f"for name in {names}; do echo '[Unit]' > /run/targets/$name.target; done",
         "mkdir -p /etc/systemd/system/fedback-.service.d",
-        "printf '[Service]\\nStandardOutput=append:/run/services.log\\nStandardError=inherit\\n'"
-        " > /etc/systemd/system/fedback-.service.d/log.conf",
+        f"cat > /etc/systemd/system/fedback-.service.d/here.conf <<'END'\n{HERE}END",
         f"(echo 0 > {group}/cgroup.procs && {paths} exec {own} bash -c {shlex.quote(BOOT)})"
         " > /run/boot.log 2>&1 &",
         # systemd listens only to those whom it sees.
