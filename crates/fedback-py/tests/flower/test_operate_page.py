@@ -53,10 +53,11 @@ done
 rmdir /run/fedback-site
 """
 
-# Between the server's part of the section on services and the site's: the operator lets the site in.
+# Between the server's part of the section and the site's, the operator lets the site in.
 SERVER, SITE = section(OPERATE, "Services").split("At a site:")
 
 OPERATOR = """
+cd /srv/federation
 run() {
     runuser -u fedback -- flwr run "$FEDBACK/crates/fedback-py/flower-app" banks --stream \\
         --run-config "spec=\\"/srv/federation/banks.toml\\" \\
