@@ -73,6 +73,11 @@ runuser -u fedback -- flwr supernode register /srv/federation/oak.pub banks --na
 """
 
 AFTER = """
+reaches() { runuser -u "$1" -- curl --silent --insecure --output /dev/null https://127.0.0.1:9401; }
+reaches nobody && echo "before the rule, nobody is the operator"
+nft --file "$FEDBACK/crates/fedback-py/deploy/loopback.nft"
+reaches fedback && reaches fedback-gate
+reaches nobody || reaches fedback-node || echo "after it, the services' users are"
 run first
 ledger() {
     systemctl stop fedback-site
@@ -123,6 +128,9 @@ def test_units_start_come_back_and_carry_a_run(tmp_path):
         return re.findall(rf"^{word} (.*)$", printed, re.MULTILINE)
 
     assert "\nactive\nactive\n" in printed
+    assert (
+        "\nbefore the rule, nobody is the operator\nafter it, the services' users are\n" in printed
+    )
     assert sorted(told("AGAIN")) == sorted(f"{unit} active" for unit in UNITS[:3])
     assert told("STATES")[0].split() == ["active"] * 4
     assert told("SOCKET") == [
