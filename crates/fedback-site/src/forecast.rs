@@ -107,8 +107,8 @@ pub fn forecast(policy: &Policy) -> Result<Forecast, Error> {
         each.reduce(Shown::and)
     };
     let clients: Vec<Shown> = policy.clients.iter().filter_map(seen).collect();
-    // What the points differ in is in what clients show.
-    let agreed = &all[0];
+    // What else the points differ in is in what clients show.
+    let agreed = all.iter().find(|one| one.plan.protocol.clip.is_none()).unwrap_or(&all[0]);
     let layout = agreed.plan.layout();
     let limits = &policy.limits;
     let mut forecast = Forecast {

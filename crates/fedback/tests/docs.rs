@@ -55,9 +55,10 @@ const ELSEWHERE: [(&str, &str); 14] = [
 ];
 
 /// Pages whose commands another test runs, and which.
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 4] = [
     ("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
     ("docs/how-to/drill.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
+    ("docs/how-to/operate.md", "crates/fedback-py/tests/flower/test_operate_page.py"),
     ("docs/how-to/simulate-on-flower.md", "crates/fedback-py/tests/flower/test_simulation.py"),
 ];
 

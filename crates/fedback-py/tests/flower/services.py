@@ -97,15 +97,17 @@ def together(folder: Path) -> Path:
 class Service:
     """A site in a folder of its own."""
 
-    def __init__(self, folder: Path, client: int, plan: str = "", answers: int = 30, spec=SPEC):
+    def __init__(
+        self, folder: Path, client: int, plan: str = "", answers: int = 30, spec=SPEC, logs=None
+    ):
         policy = POLICY.format(name=NAMES[client], client=client, plan=plan, answers=answers)
         table = "\n".join(["utilisation,income,default,ssn", *rows(client)])
         files = {"site.toml": policy, "banks.toml": spec, f"rows-{client}.csv": table}
-        self._begin(folder / NAMES[client], files)
+        self._begin(folder / NAMES[client], files, logs)
 
-    def _begin(self, folder: Path, files: dict[str, str]) -> None:
+    def _begin(self, folder: Path, files: dict[str, str], logs: Path | None = None) -> None:
         """Writes the site's files, and starts it."""
-        self.folder = folder
+        self.folder, self.logs = folder, logs or folder
         self.folder.mkdir(mode=0o700)
         for name, text in files.items():
             (self.folder / name).write_text(text)
@@ -122,7 +124,7 @@ class Service:
     def start(self) -> None:
         """Starts the service; it is ready when its socket is there."""
         words = [str(COMMAND), "site", "serve", str(self.folder / "site.toml"), "--log", "json"]
-        self.process = Process(words, self.folder / "log.txt", dict(os.environ))
+        self.process = Process(words, self.logs / "log.txt", dict(os.environ))
         until(self._ready, 30, "the site's socket")
 
     def _ready(self) -> bool:

@@ -1,62 +1,95 @@
-"""docs/how-to/deploy.md, typed in: three sites known by their keys, behind the gate; and, before
-its end, docs/how-to/drill.md: every part killed, and the same bits."""
+"""docs/how-to/deploy.md, typed in: three banks whose rows are behind services of their own, as
+users without rights, behind the gate. Then an app of the operator's own looks for the rows. Then
+docs/how-to/drill.md: every part killed, and the same bits."""
 
-import contextlib
 import json
-import os
 import re
-import signal
-import subprocess
-from pathlib import Path
 
-from deployment import PROGRAMS, commands, descendants, free_port
-from gate import nginx
+import pytest
+from deployment import commands
+from machine import ROOT, lacks, run
 
-ROOT = Path(__file__).parents[4]
 PAGES = ROOT / "docs/how-to"
+APP = "$FEDBACK/crates/fedback-py/tests/flower/intruder-app"
+
+INTRUDER = f"""
+cd /srv/federation
+runuser -u fedback -- flwr run "{APP}" banks --stream --run-config "found=\\"$PWD/found.json\\""
+echo "FOUND $(cat found.json)"
+"""
+
+SEEN = """
+for pid in /run/*.pid; do
+    name=$(basename "$pid" .pid)
+    [ "$name" = again ] || echo "USER $name $(stat -c %U "/proc/$(cat "$pid")")"
+done
+echo "SOCKET $(stat -c '%A %U %G' /run/fedback-site /run/fedback-site/oak.sock | tr '\\n' ' ')"
+echo "RESULT $(cat /srv/federation/result.json)"
+"""
+
+pytestmark = pytest.mark.skipif(lacks() is not None, reason=str(lacks()))
 
 
-def script(page: str, folder: Path) -> str:
-    """The page's commands, on other ports; the gate's configuration with them in a folder."""
-    ports = {str(number): str(free_port()) for number in (9400, 9401, 9410, 9420, 9430)}
-    nginx(folder, ports["9400"], ports["9401"])
-    text = commands(page).replace("$FEDBACK/crates/fedback-py/deploy", str(folder))
-    return re.sub("|".join(ports), lambda found: ports[found[0]], text)
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What the pages' commands print, and those of the operator's own app between them."""
+    page, heading, end = (PAGES / "deploy.md").read_text().partition("## The end\n")
+    drill = (PAGES / "drill.md").read_text()
+    parts = [commands(page), SEEN, INTRUDER, commands(drill), commands(heading + end)]
+    done = run(tmp_path_factory.mktemp("page"), "\n".join(parts), 900)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
 
 
-def test_what_the_pages_say_works(tmp_path):
-    env = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}", "FEDBACK": str(ROOT)}
-    page, heading, end_of_it = (PAGES / "deploy.md").read_text().partition("## The end\n")
-    text = script(page + (PAGES / "drill.md").read_text() + heading + end_of_it, tmp_path)
-    # In a file: as an argument, the page's commands would be found by its own pgrep.
-    (tmp_path / "page.sh").write_text(text)
-    started = subprocess.Popen(
-        ["bash", "page.sh"],
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        printed, _ = started.communicate(timeout=300)
-    finally:
-        end(tmp_path / "federation", started.pid)
-    assert started.returncode == 0, printed
+def told(printed: str, word: str) -> list[str]:
+    return re.findall(rf"^{word} (.*)$", printed, re.MULTILINE)
+
+
+def test_what_the_page_shows_is_what_happens(printed):
+    shown = re.findall(r"^```sh\n[^`]*^```\n\n```text\n(.*?)^```", page(), re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for text in shown:
+        assert text in printed, printed
+
+
+def page() -> str:
+    return (PAGES / "deploy.md").read_text()
+
+
+def test_sites_are_known_strangers_are_not_and_the_bits_are_those_of_one_table(printed):
     assert "turned away\n404\n" in printed, printed
     assert "any registered node" not in printed
     assert re.search(r"node \d+ \(oak\) holds client 0, 1", printed), printed
-    assert "fedback: done, run 2" in printed
-    assert len(json.loads((tmp_path / "federation/result.json").read_text())["final_theta"]) == 3
+    assert "fedback: done, run 1 " in printed and "\nthe same bits\n" in printed, printed
+    assert len(json.loads(told(printed, "RESULT")[0])["final_theta"]) == 2
 
 
-def end(folder: Path, shell: int) -> None:
-    """Kills what the page's last command has not."""
-    pids = [int(path.read_text()) for path in folder.glob("*.pid")]
-    for pid in [
-        shell,
-        *pids,
-        *(child for parent in [shell, *pids] for child in descendants(parent)),
-    ]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def test_every_part_has_a_user_of_its_own(printed):
+    users = dict(line.split() for line in told(printed, "USER"))
+    sites = [f"{site}-{part}" for site in ("oak", "elm", "ash") for part in ("node", "site")]
+    assert users == {"superlink": "fedback", "gate": "fedback-gate"} | {
+        name: f"fedback-{name[4:]}" for name in sites
+    }
+    socket = "drwxr-x--- fedback-site fedback-site srw-rw---- fedback-site fedback-site"
+    assert told(printed, "SOCKET")[0].split() == socket.split()
+
+
+def test_an_app_of_the_operators_own_gets_what_the_policy_allows_and_no_more(printed):
+    nodes = json.loads(told(printed, "FOUND")[0])
+    assert sorted(found["site"] for found in nodes) == ["ash", "elm", "oak"]
+    for found in nodes:
+        assert found["user"] == "fedback-node"
+        assert len(found["files"]) == 11 and set(found["files"].values()) == {"PermissionError"}
+        assert len(found["service"]) == 9 and set(found["service"].values()) == {"PermissionError"}
+        asked = found["asked"]
+        # Sums are what a census asks for; those about another mean follow from the run's own two.
+        for sums in ("sums", "sums about another mean"):
+            assert asked.pop(sums)["numbers"] == ["clients", "rows", "sums"]
+        assert {said["kind"] for said in asked.values()} == {"Refusal"}, asked
+        assert not any(said["numbers"] for said in asked.values())
+        assert "is not the operator's to set" in asked["a batch of one"]["reason"]
+
+
+def test_the_drill_ends_in_the_same_bits(printed):
+    assert "fedback: done, run 2 " in printed
+    assert "\nthe same bits again\n" in printed

@@ -3,6 +3,7 @@
 import json
 import socket
 import struct
+import threading
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from services import SPEC, Service, together
 
 import fedback
 from fedback.flower import relay
-from fedback.flower.messages import Order, Refusal
+from fedback.flower.messages import BadMessage, Census, Order, Refusal
 from fedback.flower.roster import Refused
 from fedback.flower.server_app import federate
 from fedback.flower.settings import RunSettings
@@ -126,6 +127,36 @@ def test_an_app_of_the_operators_own_gets_no_further(sites, spec):
         assert isinstance(answer, Refusal), answer
     assert "\x1b" not in service.log()
     assert not service.process.ended
+
+
+def test_a_node_waits_for_a_service_that_is_started_again(tmp_path, monkeypatch):
+    question, path = Census(version="x"), str(tmp_path / "site.sock")
+    fields = {"kind": "refusal", "version": "x", "reason": "no"}
+    heard = []
+
+    def serve():
+        # Gone before it is asked, gone in the middle of an answer, and back.
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen()
+            for reply in [b"", b"\x40\0\0", header({"fields": fields, "arrays": []})]:
+                caller, _ = listener.accept()
+                with caller:
+                    heard.append(caller.recv(1 << 16))
+                    caller.sendall(reply)
+
+    started = threading.Thread(target=serve)
+    monkeypatch.setattr(relay.time, "sleep", lambda _: started.ident or started.start())
+    said = relay.ask(path, question, [])
+    started.join(30)
+    assert said.reason == "no"
+    assert heard == [relay.pack(question, [])] * 3
+
+
+def test_a_service_that_stays_away_is_an_absence_with_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(relay, "RETURN", 0.0)
+    with pytest.raises(BadMessage, match="service does not answer .FileNotFoundError"):
+        relay.ask(str(tmp_path / "site.sock"), Census(version="x"), [])
 
 
 def header(value) -> bytes:

@@ -52,6 +52,28 @@ def test_units_start_what_the_page_starts(program, unit):
     assert options(text, f"flower-{program}") == options(PAGE, f"flower-{program}")
 
 
+@pytest.mark.parametrize(
+    "unit, words",
+    [
+        ("gate", ["nginx -p /srv/gate -e nginx.log -c nginx.conf\n"]),
+        ("site", ["fedback site serve ", "policy.toml"]),
+    ],
+)
+def test_units_start_the_pages_gate_and_service(unit, words):
+    command = re.search(
+        r"^ExecStart=(.*\n)", (DEPLOY / f"fedback-{unit}.service").read_text(), re.M
+    )
+    for word in words:
+        assert word in command[1] and word.strip() in PAGE, word
+
+
+def test_the_folder_of_the_socket_is_the_pages(tmp_path):
+    text = (DEPLOY / "fedback-site.service").read_text()
+    assert "RuntimeDirectory=fedback-site\nRuntimeDirectoryMode=0750\n" in text
+    assert "--owner fedback-site --group fedback-site --mode 750 /run/fedback-site\n" in PAGE
+    assert 'socket = "/run/fedback-site/oak.sock"\n' in PAGE
+
+
 RULE = """
 import os, socket, subprocess, sys
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

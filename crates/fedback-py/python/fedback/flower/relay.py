@@ -9,6 +9,7 @@ in which they talk.
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -20,18 +21,40 @@ from .messages import ARRAYS, KINDS, BadMessage, wire
 PATIENCE = 600.0
 """Seconds that the site may work on a question."""
 
+RETURN = 30.0
+"""Seconds that a service which is not there, or has gone while it was asked, may take to be started
+again."""
+
+PAUSE = 0.2
+"""Seconds between two looks whether it is back."""
+
+GONE = (ConnectionError, FileNotFoundError)
+"""What asking a service comes to while it is not running."""
+
 
 def ask(path: str, message, set: list[str]):
-    """What the site's service says to a message; `set` is what the operator sets in the spec."""
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
-            service.settimeout(PATIENCE)
-            service.connect(path)
-            service.sendall(pack(message, set))
-            return unpack(service.makefile("rb"))
-    except OSError as error:
-        reason = f"the site's service does not answer ({type(error).__name__})"
-        raise BadMessage(reason) from None
+    """What the site's service says to a message; `set` is what the operator sets in the spec.
+
+    Asking again does no harm: the same question gets the same answer, and counts once."""
+    frame, limit = pack(message, set), time.monotonic() + RETURN
+    while True:
+        try:
+            return say(path, frame)
+        except OSError as error:
+            # Only a service that is being started again is worth the wait.
+            if not isinstance(error, GONE) or time.monotonic() > limit:
+                reason = f"the site's service does not answer ({type(error).__name__})"
+                raise BadMessage(reason) from None
+        time.sleep(PAUSE)
+
+
+def say(path: str, frame: bytes):
+    """Sends a frame to the service; what it says."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
+        service.settimeout(PATIENCE)
+        service.connect(path)
+        service.sendall(frame)
+        return unpack(service.makefile("rb"))
 
 
 def pack(message, set: list[str]) -> bytes:
