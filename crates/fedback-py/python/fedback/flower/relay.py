@@ -15,7 +15,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from .messages import ARRAYS, KINDS, BadMessage, wire
+from .messages import ARRAYS, COUNTS, KINDS, TEXTS, BadMessage, wire
 
 PATIENCE = 600.0
 """Seconds that the site may work on a question."""
@@ -55,15 +55,39 @@ def pack(message, set: list[str]) -> bytes:
 
 
 def unpack(stream):
-    """The message in a frame."""
+    """The message in a frame, or [`BadMessage`] where it is none."""
     (length,) = struct.unpack("<I", exactly(stream, 4))
-    header = json.loads(exactly(stream, length))
-    values = dict(header["fields"])
-    kind = KINDS[values.pop("kind")]
-    for name, dtype, shape in header["arrays"]:
-        data = exactly(stream, np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)))
-        values[name] = np.frombuffer(data, dtype=dtype).reshape(shape)
-    return kind(**{name.replace("-", "_"): value for name, value in values.items()})
+    try:
+        header = json.loads(exactly(stream, length))
+        values = {key: plain(key, value) for key, value in dict(header["fields"]).items()}
+        kind = KINDS[values.pop("kind")]
+        listed = [(str(name), str(dtype), list(shape)) for name, dtype, shape in header["arrays"]]
+        for name, dtype, shape in listed:
+            values[name] = array_of(stream, name, dtype, shape)
+        return kind(**{name.replace("-", "_"): value for name, value in values.items()})
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, BadMessage):
+            raise
+        reason = f"the site's service sent no message ({type(error).__name__})"
+        raise BadMessage(reason) from None
+
+
+def plain(key: str, value):
+    """A text or a count of a header."""
+    name = key.replace("-", "_")
+    if not (name in TEXTS and type(value) is str or name in COUNTS and type(value) is int):
+        raise BadMessage(f"the site's service sent {key[:60]!r} as {type(value).__name__}")
+    return value
+
+
+def array_of(stream, name: str, dtype: str, shape: list[int]) -> np.ndarray:
+    """The next array of a frame."""
+    known, axes = ARRAYS[name.replace("-", "_")]
+    right = len(shape) == axes and all(type(size) is int and size >= 0 for size in shape)
+    if dtype != known or not right:
+        raise BadMessage(f"the site's service sent {name} as {dtype[:20]} of {len(shape)} axes")
+    data = exactly(stream, np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)))
+    return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
 def exactly(stream, count: int) -> bytes:
