@@ -280,8 +280,11 @@ impl<T: Transport> Live<T> {
                 match self.transport.next()? {
                     Arrival::Update { sender, update } => self.take(sender, update),
                     Arrival::Absent { client, reason } => {
-                        self.servers.iter_mut().for_each(|server| server.absent(client));
-                        self.reasons.insert(client, reason);
+                        let expected = self.servers.iter_mut().map(|server| server.absent(client));
+                        // News of strangers would be held without end.
+                        if expected.filter(|expected| *expected).count() > 0 {
+                            self.reasons.insert(client, reason);
+                        }
                     }
                     Arrival::Claimed { client, reason } => {
                         self.note(client, Trouble::Claimed, &reason);

@@ -209,14 +209,15 @@ impl Server {
         Ok(())
     }
 
-    /// A client will not answer, as far as is known.
-    pub fn absent(&mut self, client: ClientId) {
-        if let Some(open) = &mut self.open
-            && open.asked.binary_search(&client).is_ok()
-            && !open.received.contains_key(&client)
-        {
+    /// A client will not answer, as far as is known; whether it was expected to.
+    pub fn absent(&mut self, client: ClientId) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let expected =
+            open.asked.binary_search(&client).is_ok() && !open.received.contains_key(&client);
+        if expected {
             open.absent.insert(client);
         }
+        expected
     }
 
     /// Everybody whose update is missing is waited for again.

@@ -129,7 +129,8 @@ impl Array {
     pub fn to_floats(&self) -> Option<(Vec<f64>, usize)> {
         let [_, columns] = self.shape[..] else { return None };
         let chunks = (self.dtype == "<f8").then(|| self.bytes.as_chunks::<8>().0)?;
-        Some((chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(), columns as usize))
+        let columns = usize::try_from(columns).ok()?;
+        Some((chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(), columns))
     }
 
     /// Numbers of this very shape.

@@ -5,6 +5,8 @@
 //! ledger that was put back to an earlier state ends before its seal. Answers are kept as they were
 //! given, so that whoever asks the same gets the same.
 
+mod soundness;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -141,10 +143,15 @@ impl Ledger {
             return Err(Error::input(path.display(), why));
         }
         let sealed = ledger.sealed()?;
-        let mut seen = sealed.entries == 0;
+        let mut seen = sealed.entries == 0 && sealed.chain == hex(&ledger.chain);
         ledger.walk(|ledger| {
             seen |= ledger.entries == sealed.entries && hex(&ledger.chain) == sealed.chain;
         })?;
+        let flaw = soundness::flaw(&ledger.connection, SCHEMA, ledger.entries);
+        let flaw = flaw.unwrap_or_else(|error| Some(error.to_string()));
+        if let Some(flaw) = flaw {
+            return Err(fail(path, format!("no sound ledger: {flaw}. Put back the newest copy")));
+        }
         match seen {
             true => Ok(ledger),
             false => Err(fail(

@@ -164,7 +164,10 @@ impl Reader {
         let rows = self.array("rows", Array::to_u64)?;
         let sums = match self.floats("sums")? {
             None => None,
-            Some((sums, columns)) if columns > 0 && sums.len() == 2 * columns => {
+            // An array of no rows may have any number of columns.
+            Some((sums, columns))
+                if !sums.is_empty() && columns.checked_mul(2) == Some(sums.len()) =>
+            {
                 let (mean, sd) = sums.split_at(columns);
                 Some([mean.to_vec(), sd.to_vec()])
             }

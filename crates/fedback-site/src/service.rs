@@ -71,8 +71,10 @@ pub fn serve(
             }
             let (keeper, open) = (&keeper, &open);
             scope.spawn(move || {
-                // Whoever hangs up or sends nonsense is no longer listened to.
-                let _ = converse(&stream, keeper, most, log, stop);
+                // Whoever hangs up or sends nonsense is no longer listened to; whatever happens, the
+                // place is free again.
+                let talk = || converse(&stream, keeper, most, log, stop);
+                let _ = catch_unwind(AssertUnwindSafe(talk));
                 open.fetch_sub(1, Ordering::Relaxed);
             });
         }

@@ -21,6 +21,14 @@ pub const DIM: usize = 2;
 pub const REPETITIONS: usize = 2;
 pub const SEED: Seed = Seed(9);
 
+/// How many schedules a test plays: `usual`, or as many as `FEDBACK_SCHEDULES` says, if more. What is
+/// counted over all of them needs at least the usual number.
+pub fn schedules(usual: u64) -> u64 {
+    let wanted = std::env::var("FEDBACK_SCHEDULES").ok();
+    let wanted = wanted.map(|count| count.parse().expect("FEDBACK_SCHEDULES is a number"));
+    wanted.map_or(usual, |count: u64| count.max(usual))
+}
+
 pub fn federation() -> Federation {
     Federation::new(
         vec![0.35, 0.25, 0.2, 0.15, 0.05],
@@ -54,6 +62,9 @@ pub struct Weather {
     pub crashed: f64,
     /// A deadline comes although something is on the way.
     pub hasty: f64,
+    /// So many clients, the first ones, send several wrong things at every order; where all is never
+    /// well, nothing else.
+    pub attackers: u32,
     /// From this order of a round on, all is well; none where it may never be.
     pub well_from: Option<u32>,
 }
@@ -67,6 +78,8 @@ pub struct Network<'a> {
     weather: Weather,
     /// K, where the first arrivals make the cohort.
     first: Option<usize>,
+    /// Repetitions that have failed, and are not played any more.
+    failed: Vec<u64>,
     pub draws: Draws,
     on_the_way: Vec<Arrival>,
     delayed: Vec<Arrival>,
@@ -97,6 +110,7 @@ impl<'a> Network<'a> {
             protocol,
             weather,
             first,
+            failed: Vec::new(),
             draws: draws(seed),
             on_the_way: Vec::new(),
             delayed: Vec::new(),
@@ -110,6 +124,11 @@ impl<'a> Network<'a> {
             awaited: None,
             refusals: BTreeMap::new(),
         }
+    }
+
+    /// The same network under a run some of whose repetitions have failed.
+    pub fn without(self, failed: &[u64]) -> Self {
+        Network { failed: failed.to_vec(), ..self }
     }
 
     fn chance(&mut self, chance: f64) -> bool {
@@ -147,7 +166,7 @@ impl<'a> Network<'a> {
         let Arrival::Update { mut sender, update } = honest.clone() else { unreachable!() };
         let Update { mut delta, mut kept } = update;
         let coordinate = self.draws.index(DIM);
-        match self.draws.index(18) {
+        match self.draws.index(24) {
             0 => delta[coordinate] = f64::NAN,
             1 => delta[coordinate] = f64::INFINITY,
             2 => delta[coordinate] = -1e200,
@@ -175,6 +194,12 @@ impl<'a> Network<'a> {
                 let length = delta.iter().map(|d| d * d).sum::<f64>().sqrt();
                 delta.iter_mut().for_each(|d| *d *= 1.001 * longest / length);
             }
+            17 => delta = vec![0.0; 10_000],
+            18 => delta.clear(),
+            19 => sender.round.0 = sender.round.0.wrapping_sub(1),
+            20 => sender.client.0 = u32::MAX,
+            21 => sender.repetition = REPETITIONS as u64,
+            22 => kept = vec![1e-3; 10_000],
             _ => {
                 // Labelled as another repetition's, where the server can tell: that one did not
                 // ask for it.
@@ -195,6 +220,8 @@ impl<'a> Network<'a> {
         let come = self.accepted.iter().filter(|a| a.repetition == repetition).count();
         if repetition >= REPETITIONS as u64 {
             Some("unknown repetition")
+        } else if self.failed.contains(&repetition) {
+            Some("no round open")
         } else if round != self.round {
             Some("other round")
         } else if !self.asked.contains(&at) {
@@ -257,9 +284,17 @@ impl<'a> Network<'a> {
     fn send(&mut self, order: &LiveOrder<'_>, at: Assignment) {
         let honest = self.honest(order, at);
         let well = self.weather.well_from.is_some_and(|from| self.orders > from);
-        if self.chance(self.weather.corrupted) {
+        let attacks = at.client.0 < self.weather.attackers;
+        let wrong = match attacks {
+            true => 1 + self.draws.index(6),
+            false => usize::from(self.chance(self.weather.corrupted)),
+        };
+        for _ in 0..wrong {
             let wrong = self.corrupt(&honest);
             self.on_the_way.push(wrong);
+        }
+        if attacks && self.weather.well_from.is_none() {
+            return;
         }
         if well {
             self.on_the_way.push(honest);

@@ -49,6 +49,14 @@ impl<'a> Run<'a> {
         Course::new(protocol, weights, SEED, &[0.25; DIM], REPETITIONS as u64)
     }
 
+    /// The same run with repetitions that have failed before.
+    pub fn without(mut self, failed: &[u64]) -> Self {
+        for repetition in failed {
+            self.state.repetitions[*repetition as usize].failed = Some(Round(0));
+        }
+        self
+    }
+
     /// Rounds closed so far.
     pub fn round(&self) -> Round {
         self.state.round
@@ -69,7 +77,7 @@ impl<'a> Run<'a> {
         for (new, old) in state.repetitions.iter_mut().zip(&live.state().repetitions) {
             new.server.clone_from(&old.server);
             new.kept.clone_from(&old.kept);
-            assert_eq!(old.failed, None);
+            new.failed = old.failed;
         }
         assert!(state.servers().all(|number| number.is_finite()));
         self.state = state;
@@ -79,7 +87,10 @@ impl<'a> Run<'a> {
     /// The same run in memory, from the beginning, with the cohorts that were recorded so far.
     pub fn replay(&self) -> Simulation<'a, Federation> {
         let cohorts = self.cohorts.iter().cloned().collect();
-        let beginning = Self::beginning(self.federation, self.protocol);
+        let mut beginning = Self::beginning(self.federation, self.protocol);
+        for (new, old) in beginning.state.repetitions.iter_mut().zip(&self.state.repetitions) {
+            new.failed = old.failed;
+        }
         Simulation::new(self.federation, Course { cohorts, ..beginning })
     }
 }

@@ -12,6 +12,9 @@ import numpy as np
 LONGEST = 1 << 30
 """Bytes that are read in one piece."""
 
+TYPES = ("<f8", "<u8", "<u4")
+"""What arrays are made of."""
+
 
 def pack(fields: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """The bytes of a frame; the arrays have the types that they travel in."""
@@ -22,14 +25,21 @@ def pack(fields: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def unpack(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The fields and arrays of the next frame."""
+    """The fields and arrays of the next frame; a `ValueError` where it is none."""
     (length,) = struct.unpack("<I", exactly(stream, 4))
-    header = json.loads(exactly(stream, length))
+    try:
+        header = json.loads(exactly(stream, length))
+        fields = dict(header["fields"])
+        listed = [(str(name), str(dtype), list(shape)) for name, dtype, shape in header["arrays"]]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"a header that is none ({type(error).__name__})") from None
     arrays = {}
-    for name, dtype, shape in header["arrays"]:
+    for name, dtype, shape in listed:
+        if dtype not in TYPES or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"an array of {dtype[:20]} in {len(shape)} axes")
         data = exactly(stream, np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)))
         arrays[name] = np.frombuffer(data, dtype=dtype).reshape(shape)
-    return header["fields"], arrays
+    return fields, arrays
 
 
 def exactly(stream: BinaryIO, count: int) -> bytes:

@@ -1,5 +1,5 @@
-"""A site's program for tests, with nothing but the standard library. Row k is known by its number; a
-file `next` says which comes next, `wrap` how many there are, `mode` what goes wrong."""
+"""A site's program for tests, with nothing but the standard library. Row k is known by its number;
+a file `next` says which comes next, `wrap` how many there are, `mode` what goes wrong."""
 
 import json
 import os

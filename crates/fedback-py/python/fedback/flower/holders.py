@@ -7,6 +7,7 @@ The list says whom it may hold, so that no site can answer for another.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -39,6 +40,8 @@ class Holders:
         file = Path(path)
         try:
             entries = tomllib.loads(file.read_text()).get("site")
+        except RecursionError:
+            raise BadSetting(f"sites {path}: is nested too deeply") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise BadSetting(f"sites {path}: {error}") from None
         if not isinstance(entries, list) or not entries:
@@ -63,8 +66,12 @@ class Holders:
 
     def owner(self, client: int) -> str:
         """Whose a client is."""
-        names = (site.name for site in self.sites.values() if client in site.clients)
-        return next(names, "nobody")
+        return self._owners.get(client, "nobody")
+
+    @cached_property
+    def _owners(self) -> dict[int, str]:
+        sites = self.sites.values()
+        return {client: site.name for site in sites for client in site.clients}
 
 
 def site_of(entry, where: str) -> Site:
@@ -86,7 +93,13 @@ def key_of(entry: dict, folder: Path, where: str) -> bytes:
     try:
         raw = text if text.startswith("ecdsa-") else (folder / text).read_text()
         key = load_ssh_public_key(raw.encode())
-    except (AttributeError, OSError, ValueError, UnsupportedAlgorithm) as error:
+    except (
+        AttributeError,
+        NotImplementedError,  # of a point that is not written out
+        OSError,
+        ValueError,
+        UnsupportedAlgorithm,
+    ) as error:
         raise BadSetting(
             f"{where}: key is {text!r}: {error}; give the path of a .pub file, or its text"
         ) from None

@@ -36,6 +36,8 @@ class Mailbox:
     def __init__(self, grid):
         self._grid = grid
         self._sent: dict[str, Sent] = {}
+        # The same by `ask`: a look at one costs nothing for the others.
+        self._by_ask: dict[int | None, dict[str, Sent]] = {}
 
     def send(self, content, kind: str, sent: Sent, patience: float) -> bool:
         """Sends a message that lives for some seconds; whether Flower has taken it."""
@@ -51,6 +53,7 @@ class Mailbox:
         taken = [identity for identity in self._grid.push_messages([message]) if identity]
         for identity in taken:
             self._sent[identity] = sent
+            self._by_ask.setdefault(sent.ask, {})[identity] = sent
         return bool(taken)
 
     def replies(self) -> Iterator[tuple[Sent, Message]]:
@@ -58,17 +61,26 @@ class Mailbox:
         if not self._sent:
             return
         for reply in self._grid.pull_messages(list(self._sent)):
-            sent = self._sent.pop(reply.metadata.reply_to_message_id, None)
+            sent = self._remove(reply.metadata.reply_to_message_id)
             if sent is not None:
                 yield sent, reply
 
+    def _remove(self, identity: str) -> Sent | None:
+        sent = self._sent.pop(identity, None)
+        if sent is not None:
+            rest = self._by_ask[sent.ask]
+            del rest[identity]
+            if not rest:
+                del self._by_ask[sent.ask]
+        return sent
+
     def orders(self, ask: int) -> list[Sent]:
         """The orders of a call of `ask` that have no reply."""
-        return [sent for sent in self._sent.values() if sent.ask == ask]
+        return list(self._by_ask.get(ask, {}).values())
 
     def questioned(self) -> list[int]:
         """The nodes that have a question to answer."""
-        return [sent.node for sent in self._sent.values() if sent.ask is None]
+        return [sent.node for sent in self._by_ask.get(None, {}).values()]
 
     def clear(self) -> None:
         """Waits for nothing any more."""
@@ -76,5 +88,6 @@ class Mailbox:
 
     def forget(self, node: int) -> None:
         """Does not wait for the answer to a question any more."""
-        for identity in [i for i, sent in self._sent.items() if sent == Sent(node)]:
-            del self._sent[identity]
+        questions = self._by_ask.get(None, {})
+        for identity in [i for i, sent in questions.items() if sent.node == node]:
+            self._remove(identity)

@@ -103,9 +103,8 @@ class Order:
 
     `theta` has a row per repetition of the run: the model, followed by what is sent with it. `kept`
     has a row per pair: what the client keeps from its last round, where the algorithm keeps
-    something. `step` is the index of the round's first local
-    step, `stream_key` holds the seed that streams are keyed by; `rows`, `sums` and `point` are as in
-    a question.
+    something. `step` is the index of the round's first local step, `stream_key` holds the seed
+    that streams are keyed by; `rows`, `sums` and `point` are as in a question.
     """
 
     version: str

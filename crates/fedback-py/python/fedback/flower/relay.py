@@ -16,7 +16,7 @@ import numpy as np
 
 from fedback import _frame
 
-from .messages import ARRAYS, KINDS, BadMessage, wire
+from .messages import ARRAYS, COUNTS, KINDS, TEXTS, BadMessage, wire
 
 PATIENCE = 600.0
 """Seconds that the site may work on a question."""
@@ -72,8 +72,33 @@ def pack(message, set: list[str]) -> bytes:
 
 
 def unpack(stream):
-    """The message in a frame."""
-    texts, arrays = _frame.unpack(stream)
-    kind = KINDS[texts.pop("kind")]
-    values = texts | arrays
-    return kind(**{name.replace("-", "_"): value for name, value in values.items()})
+    """The message in a frame, or [`BadMessage`] where it is none."""
+    try:
+        texts, arrays = _frame.unpack(stream)
+        values = {key: plain(key, value) for key, value in texts.items()}
+        kind = KINDS[values.pop("kind")]
+        values |= {name: array_of(name, array) for name, array in arrays.items()}
+        return kind(**{name.replace("-", "_"): value for name, value in values.items()})
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadMessage):
+            raise
+        reason = f"the site's service sent no message ({type(error).__name__})"
+        raise BadMessage(reason) from None
+
+
+def plain(key: str, value):
+    """A text or a count of a header."""
+    name = key.replace("-", "_")
+    if not (name in TEXTS and type(value) is str or name in COUNTS and type(value) is int):
+        raise BadMessage(f"the site's service sent {key[:60]!r} as {type(value).__name__}")
+    return value
+
+
+def array_of(name: str, array: np.ndarray) -> np.ndarray:
+    """An array as its name says."""
+    dtype, axes = ARRAYS[name.replace("-", "_")]
+    if array.dtype.str != dtype or array.ndim != axes:
+        raise BadMessage(
+            f"the site's service sent {name} as {array.dtype.str} of {array.ndim} axes"
+        )
+    return array

@@ -29,7 +29,9 @@ class Roster:
         self.holders = holders
         self.federation = federation
         self.refused: dict[int, str] = {}
-        self._claims: dict[int, list[int]] = {}
+        # The same twice, so that a node that comes or goes costs what it holds, not all there is.
+        self._claims: dict[int, dict[int, None]] = {}
+        self._held: dict[int, set[int]] = {}
         self.round = 0
         self._silent: set[int] = set()
         self._misses: dict[int, int] = {}
@@ -44,12 +46,11 @@ class Roster:
         self.refused.pop(node, None)
         self.federation = answer.federation
         clients, others = rightful(self.holders, key, answer.clients.tolist())
-        for client in set(self._claims) | set(clients):
-            claimants = self._claims.setdefault(client, [])
-            if client in clients and node not in claimants:
-                claimants.append(node)
-            elif client not in clients and node in claimants:
-                claimants.remove(node)
+        for client in self._held.get(node, set()) - set(clients):
+            del self._claims[client][node]
+        for client in clients:
+            self._claims.setdefault(client, {}).setdefault(node)
+        self._held[node] = set(clients)
         return others
 
     def _objection(self, answer: Answer) -> str | None:
@@ -68,9 +69,8 @@ class Roster:
         self._silent.discard(node)
         self._misses.pop(node, None)
         self._rests.pop(node, None)
-        for claimants in self._claims.values():
-            if node in claimants:
-                claimants.remove(node)
+        for client in self._held.pop(node, set()):
+            del self._claims[client][node]
 
     def missed(self, node: int) -> None:
         """The node did not answer in time."""
@@ -102,11 +102,11 @@ class Roster:
 
     def holder(self, client: int) -> int | None:
         """The node to ask for a client's work, if one can be expected to answer."""
-        return next((node for node in self._claims.get(client, []) if self.well(node)), None)
+        return next((node for node in self._claims.get(client, {}) if self.well(node)), None)
 
     def claimant(self, client: int) -> int | None:
         """The node that a client belongs to, whether it can be expected to answer or not."""
-        return self.holder(client) or next(iter(self._claims.get(client, [])), None)
+        return self.holder(client) or next(iter(self._claims.get(client, {})), None)
 
     def missing(self) -> list[int] | None:
         """The clients nobody holds; `None` while nobody has said how many there are."""
@@ -120,11 +120,7 @@ class Roster:
 
     def held(self) -> dict[int, list[int]]:
         """The clients each node holds."""
-        held: dict[int, list[int]] = {}
-        for client in sorted(self._claims):
-            for node in self._claims[client]:
-                held.setdefault(node, []).append(client)
-        return held
+        return {node: sorted(clients) for node, clients in self._held.items() if clients}
 
 
 def rightful(holders: Holders | None, key: bytes, clients: list[int]):

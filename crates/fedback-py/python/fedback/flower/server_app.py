@@ -42,7 +42,9 @@ def federate(grid: Grid, settings: RunSettings):
     if settings.json is not None:
         check_result(settings.json)
     spec = fedback.Spec(settings.spec).set(values(settings.set))
-    points = [spec] if "sweep" not in spec.table else [spec.at(k) for k in range(len(spec.points()))]
+    points = (
+        [spec] if "sweep" not in spec.table else [spec.at(k) for k in range(len(spec.points()))]
+    )
     check_points(spec, points, settings)
     holders = None if settings.sites is None else Holders.read(settings.sites)
     if holders is None:
@@ -92,8 +94,8 @@ def check_points(spec: fedback.Spec, points: list[fedback.Spec], settings: RunSe
         known = kind not in ("sites", "custom") or "clip" in point.table.get("algorithm", {})
         if not known and not settings.unbounded:
             raise BadSetting(
-                "the plan has no algorithm.clip and the server no data, so that nothing bounds what "
-                "a site sends: set algorithm.clip, or unbounded=true in the run config"
+                "the plan has no algorithm.clip and the server no data, so that nothing bounds "
+                "what a site sends: set algorithm.clip, or unbounded=true in the run config"
             )
     rows = [key for key in spec.table.get("sweep", {}) if key.startswith("problem.base")]
     if rows and "sites" in at_sites:

@@ -49,9 +49,7 @@ def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Table
 
 
 @lru_cache(maxsize=64)
-def at_tables(
-    settings: NodeSettings, own: fedback.Tables, gathered: Gathered, point: int | None
-):
+def at_tables(settings: NodeSettings, own: fedback.Tables, gathered: Gathered, point: int | None):
     """The site of tables that were read, and the clients whose they are."""
     clients = tuple(own.sums()[0].tolist())
     spec = gathered.complete(spec_at(settings, point))

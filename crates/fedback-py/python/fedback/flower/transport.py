@@ -128,8 +128,9 @@ class Transport:
         self._order = None
 
     def next(self):
-        """The next thing that has happened: an update, an absence, a claim, the deadline; `None` after a
-        moment without any. Where nothing is on its way any more, the deadline comes at once."""
+        """The next thing that has happened: an update, an absence, a claim, the deadline; `None`
+        after a moment without any. Where nothing is on its way any more, the deadline comes at
+        once."""
         started = time.monotonic()
         event = self._next()
         if event is not None and event[0] == "update":
@@ -270,9 +271,7 @@ class Transport:
 
     def _question(self, node: int, patience: float) -> None:
         hash, point = self._roster.plan_hash, self._order.point
-        question = Question(
-            version=self._version, plan_hash=hash, point=point, **self._gathered()
-        )
+        question = Question(version=self._version, plan_hash=hash, point=point, **self._gathered())
         self._mail.send(question, MessageType.QUERY, Sent(node), patience)
 
     def _questions(self) -> list[int]:
@@ -380,25 +379,27 @@ class Transport:
         if update.plan_hash != self._roster.plan_hash:
             raise BadMessage("update: of another plan")
         pairs = list(zip(update.repetitions.tolist(), update.clients.tolist()))
-        if update.round != sent.round or not set(pairs) <= set(sent.pairs):
+        come = set(pairs)
+        if update.round != sent.round or not come <= set(sent.pairs):
             raise BadMessage("update: not what was asked for")
         if update.round == self._order.round:
-            self._unpark(set(pairs))
+            self._unpark(come)
         if sent.ask == self._ask:
             self._roster.worked(sent.node)
         rows = (update.delta,) if update.kept is None else (update.delta, update.kept)
         for (repetition, client), *own in zip(pairs, *rows):
             self._events.append(("update", update.round, repetition, client, *own))
             self.journal.answered(update.round, client, update.delta.shape[1])
-        rest = tuple(pair for pair in sent.pairs if pair not in set(pairs))
+        rest = tuple(pair for pair in sent.pairs if pair not in come)
         if rest:
             self._absent(Sent(sent.node, sent.ask, sent.round, rest), "its node left it out")
 
     def _unpark(self, pairs: set[tuple[int, int]]) -> None:
         """A late update has come for work that was to be asked of somebody else."""
-        order = self._order
-        places = zip(order.repetitions.tolist(), order.clients.tolist())
-        self._parked -= {place for place, pair in enumerate(places) if pair in pairs}
+        places = sorted(self._parked)
+        repetitions = self._order.repetitions[places].tolist()
+        parked = zip(places, repetitions, self._order.clients[places].tolist())
+        self._parked -= {place for place, *pair in parked if tuple(pair) in pairs}
 
     def _failed(self, sent: Sent, reason: str, reasons: dict[int, str] | None = None) -> None:
         reason = harmless(reason)
