@@ -85,7 +85,7 @@ def array_of(stream, name: str, dtype: str, shape: list[int]) -> np.ndarray:
     known, axes = ARRAYS[name.replace("-", "_")]
     right = len(shape) == axes and all(type(size) is int and size >= 0 for size in shape)
     if dtype != known or not right:
-        raise BadMessage(f"the site's service sent {name} as {dtype[:20]} of {len(shape)} axes")
+        raise BadMessage(f"the site's service sent {name} as {dtype[:20]!r}, {len(shape)} axes")
     data = exactly(stream, np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object)))
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
