@@ -41,11 +41,12 @@ impl<'a> Lying<'a> {
         self.shortened.load(Ordering::Relaxed) as f64 / updates.max(1) as f64
     }
 
-    /// The longest delta that a server would believe of a client.
+    /// The longest delta that a server would believe of a client: what the clip says or, without
+    /// one, what honest work can come to. A server that knows the populations has both, one of real
+    /// sites the clip alone.
     fn believed(&self, order: &Order<'_>, broadcast: &[f64], client: (ClientId, &[f64])) -> f64 {
-        let sizes = order.step_sizes;
-        let honest = self.reach.longest(order.protocol, sizes, broadcast, client);
-        order.longest().map_or(honest, |clip| clip.min(honest))
+        let honest = || self.reach.longest(order.protocol, order.step_sizes, broadcast, client);
+        order.longest().unwrap_or_else(honest)
     }
 }
 

@@ -91,8 +91,8 @@ fn one_round(plan: &Plan, reach: &Reach, at: &[f64], client: ClientId) -> Option
     // What is sent with a model, and what a client keeps, are zero at the beginning.
     let mut broadcast = at.to_vec();
     broadcast.resize(plan.beginning().layout().broadcast(), 0.0);
-    let honest = reach.longest(protocol, &sizes, &broadcast, (client, &[]));
-    let believed = protocol.longest(sizes.iter().sum()).map_or(honest, |clip| clip.min(honest));
+    let honest = || reach.longest(protocol, &sizes, &broadcast, (client, &[]));
+    let believed = protocol.longest(sizes.iter().sum()).unwrap_or_else(honest);
     Some(makes(protocol)? * plan.sampler().multiplier(client) * believed)
 }
 

@@ -85,6 +85,7 @@ class Mailbox:
     def clear(self) -> None:
         """Waits for nothing any more."""
         self._sent.clear()
+        self._by_ask.clear()
 
     def forget(self, node: int) -> None:
         """Does not wait for the answer to a question any more."""
