@@ -81,11 +81,12 @@ def one_round(sites: int, dim: int) -> str:
     grid = Prompt(sites, dim)
     transport = Transport(grid, "1", 600.0, 600.0, federation=sites)
     clients = np.arange(sites, dtype=np.uint32)
-    order = SimpleNamespace(
+    order = fedback.Order(
         round=0,
         step=0,
         seed=1,
         plan_hash=PLAN,
+        again=False,
         thetas=np.zeros((1, dim)),
         repetitions=np.zeros(sites, dtype=np.uint32),
         clients=clients,

@@ -67,7 +67,11 @@ fn a_liar_holds_the_model_where_its_push_and_the_others_balance() {
         let far = |push: f64| (rest(Some((client, push))) - rest(None)).abs();
         let expected = far(push).max(far(-push));
         let tried = one.lying.tried.unwrap();
-        assert!((tried - expected).abs() < 1e-6 * expected, "{client}: {tried} {expected}");
+        // Against half of the weight the clip shortens the others, and they give way.
+        match client {
+            0 => assert!(tried > 1.2 * expected, "{tried} {expected}"),
+            _ => assert!((tried - expected).abs() < 1e-6 * expected, "{tried} {expected}"),
+        }
     }
 }
 

@@ -7,12 +7,12 @@ told from what it should have been.
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 
 import numpy as np
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from loopback import Loopback
 
+import fedback
 from fedback.flower.holders import Holders, Site
 from fedback.flower.messages import Answer, Order, Refusal, Update, decode, encode
 
@@ -192,11 +192,12 @@ PAIRS = ("repetitions", "clients")
 
 def order(round: int, pairs: list[tuple[int, int]]):
     """An order as the compiled package hands it over."""
-    return SimpleNamespace(
+    return fedback.Order(
         round=round,
         step=round,
         seed=7,
         plan_hash=PLAN,
+        again=False,
         thetas=np.zeros((2, DIM)),
         repetitions=np.array([pair[0] for pair in pairs], dtype=np.uint32),
         clients=np.array([pair[1] for pair in pairs], dtype=np.uint32),

@@ -106,7 +106,8 @@ def test_runs_that_are_none(value):
 @pytest.fixture
 def sites(tmp_path):
     """Three sites, each with its own process, whose spec has a sweep."""
-    spec = SPEC + "\n[sweep]\n'algorithm.step_size.constant' = [0.2, 0.1]\n"
+    # Under one seed both points would draw the same rows, which sites show once.
+    spec = SPEC + "\n[sweep]\n'seed, algorithm.step_size.constant' = [[5, 0.2], [6, 0.1]]\n"
     made = [Service(tmp_path, client, spec=spec) for client in range(3)]
     (tmp_path / "banks.toml").write_text(spec)
     yield made
@@ -127,7 +128,7 @@ def test_a_site_works_for_the_points_of_its_own_sweep(sites, tmp_path):
     with pytest.raises(Refused, match="sweep is not the operator's to set"):
         at_sites(sites, spec, set="sweep={'algorithm.step_size.constant'=[0.2, 0.1, 0.05]}")
     found = at_sites(sites, spec)
-    sweep = {"sweep": {"algorithm.step_size.constant": [0.2, 0.1]}}
+    sweep = {"sweep": {"seed, algorithm.step_size.constant": [[5, 0.2], [6, 0.1]]}}
     alone = fedback.run(str(together(tmp_path)), set=sweep)
     for one, other in zip(found, alone, strict=True):
         assert one.final_theta.tolist() == other.final_theta.tolist()

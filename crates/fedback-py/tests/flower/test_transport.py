@@ -1,8 +1,6 @@
 """The transport and the ClientApp together, without Flower's processes: what is refused, who is
 absent."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from flwr.app import Message
@@ -27,11 +25,12 @@ def spec(tmp_path):
 
 def order(spec, round=0, pairs=((0, 0), (0, 1), (0, 2), (1, 3), (1, 0)), plan_hash=None):
     site = fedback.Site(spec)
-    return SimpleNamespace(
+    return fedback.Order(
         round=round,
         step=2 * round,
         seed=7,
         plan_hash=plan_hash or site.plan_hash,
+        again=False,
         thetas=np.full((2, site.dim), 0.5),
         repetitions=np.array([pair[0] for pair in pairs], dtype=np.uint32),
         clients=np.array([pair[1] for pair in pairs], dtype=np.uint32),
@@ -167,10 +166,19 @@ def test_a_site_refuses_an_order_that_is_not_its_own(spec):
     run = connect(loop)
     run.ask(order(spec))
     events(run)
+    run._roster.plan_hash = "f" * 64  # a server that does not ask first
     run.ask(order(spec, round=1, plan_hash="f" * 64))
-    assert all(
-        "the order is of plan ffffffffffff" in reason for reason in absent(events(run)).values()
-    )
+    reasons = absent(events(run))
+    assert set(reasons) == {0, 1, 2, 3}
+    assert all("the order is of plan ffffffffffff" in reason for reason in reasons.values())
+
+
+def test_nodes_are_asked_anew_when_a_run_of_another_plan_begins(spec):
+    run = connect(grid(spec))
+    run.ask(order(spec))
+    events(run)
+    with pytest.raises(Refused, match="its plan is [0-9a-f]{12}, the server's ffffffffffff"):
+        run.ask(order(spec, plan_hash="f" * 64))
 
 
 def test_a_dead_node_is_late_and_the_others_count(spec):
@@ -365,7 +373,7 @@ def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
     monkeypatch.setattr(
         client_app,
         "load",
-        lambda s, gathered: (Broken(), s.clients) if s.clients == (2,) else real(s, gathered),
+        lambda s, *asked: (Broken(), s.clients) if s.clients == (2,) else real(s, *asked),
     )
     loop = grid(spec)
     run = connect(loop)
