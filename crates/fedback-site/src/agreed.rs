@@ -69,6 +69,11 @@ pub(crate) fn fits(policy: &Policy, problem: &spec::Problem) -> Result<(), Strin
 }
 
 impl Agreed {
+    /// Whether the plan's loss is of a label.
+    pub(crate) fn is_labelled(&self) -> bool {
+        self.plan.spec.problem.loss != spec::Loss::Mean
+    }
+
     /// The names of a client's rows; none where its population is not made of rows, or observed.
     pub fn rows(&self, client: u32) -> Option<&[RowName]> {
         self.rows.get(&client).map(Vec::as_slice)
@@ -138,6 +143,12 @@ pub(crate) fn point(
     }
     let mut points =
         document.points().map_err(|error| Refused::inside("the spec cannot be read", error))?;
+    // Rows are known by the columns that are read: under others, the same people would be new.
+    if let [first, others @ ..] = &points[..]
+        && others.iter().any(|other| other.spec.problem.base != first.spec.problem.base)
+    {
+        return Err("the spec's sweep changes problem.base, which is read one way here".into());
+    }
     let (count, place) = (points.len(), which.unwrap_or(0) as usize);
     if place >= count || (which.is_none() && count > 1) {
         return Err(format!("the spec has {count} points, and one is worked on at a time").into());

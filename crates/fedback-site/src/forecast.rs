@@ -209,7 +209,20 @@ fn warnings(
         }
         let held = own.and_then(|own| own.held().find(|(held, _)| *held == client as usize));
         if let Some((_, table)) = held {
-            let numbers = table.values.len() as u64;
+            let labels = table.labels.len() as u64;
+            let numbers = table.values.len() as u64 + labels;
+            // Draws are public: each answer is an equation in the labels of its batch.
+            let batch = shown.draws.unwrap_or(labels).max(1) as f64;
+            let bits = limits.answers_in_all as f64 * (batch + 1.0).log2();
+            if agreed.is_labelled() && bits >= labels as f64 {
+                all.push(format!(
+                    "client {client}: labels of yes and no can be solved for: it has {labels} of them, \
+                     and up to {} answers about {batch} rows each may tell as many; lower \
+                     limits.answers_in_all to less than {}",
+                    limits.answers_in_all,
+                    (labels as f64 / (batch + 1.0).log2()).ceil()
+                ));
+            }
             let told = limits.answers_in_all.saturating_mul(forecast.numbers as u64);
             if told >= numbers {
                 all.push(format!(

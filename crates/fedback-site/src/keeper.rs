@@ -25,6 +25,12 @@ use crate::rests::Rests;
 /// What the operator sets, and which point of a sweep he asks for.
 type Asking = (Vec<String>, Option<u64>);
 
+/// How often constants may be refused as implausible, for ever: each time tells a little of the rows.
+const TRIES: u64 = 3;
+
+/// What the ledger has of constants that were refused.
+const IMPLAUSIBLE: &[u8] = b"implausible";
+
 /// How many plans are kept ready.
 const READY: usize = 8;
 
@@ -142,6 +148,7 @@ impl Keeper {
         let numbers = layout.dim + each;
         let mut answers: Vec<Option<Vec<u8>>> = Vec::new();
         let (mut entries, mut asked, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+        let all = agreed.plan.protocol.batch == Batch::All;
         for (pair, (&client, &repetition)) in
             order.clients.iter().zip(&order.repetitions).enumerate()
         {
@@ -162,8 +169,6 @@ impl Keeper {
                 let rests = steps.map(Arc::new).collect();
                 let plan = agreed.plan.hash.clone();
                 let entry = Entry { plan, client, place, request, rests, answer: Vec::new() };
-                let all = agreed.plan.protocol.batch == Batch::All;
-                self.admit(&entry, &entries, all)?;
                 entries.push(entry);
                 asked.push(Asked { repetition, client: ClientId(client) });
                 fresh.push(pair);
@@ -172,6 +177,10 @@ impl Keeper {
                 return Err(observe::refused_before(client, order.round, repetition));
             }
             answers.push(before);
+        }
+        // Only now: what a refusal by rows says is not to be had beside another one.
+        for place in 0..entries.len() {
+            self.admit(&entries[place], &entries[..place], all)?;
         }
         let kept: Vec<f64> =
             fresh.iter().flat_map(|pair| &order.kept[pair * each..][..each]).copied().collect();
@@ -323,9 +332,6 @@ impl Keeper {
             Some(_) => Some(self.tables(&about.set, about.point)?),
             None => None,
         };
-        if let (Some(gathered), Some(own)) = (&about.gathered, &own) {
-            self.take_census(gathered, own)?;
-        }
         let agreed = build(&self.policy, &self.document, about, own.as_deref())?;
         if agreed.plan.hash != about.plan_hash {
             let (own, other) =
@@ -334,6 +340,10 @@ impl Keeper {
         }
         if self.policy.plan.hash.as_ref().is_some_and(|hash| *hash != agreed.plan.hash) {
             return Err(format!("plan {} is not the one agreed on", &agreed.plan.hash[..12]).into());
+        }
+        // Last, so that a question which is wrong otherwise costs no census.
+        if let (Some(gathered), Some(own)) = (&about.gathered, &own) {
+            self.take_census(gathered, own)?;
         }
         self.agreed.truncate(READY - 1);
         self.agreed.insert(0, (about.clone(), Arc::new(agreed)));
@@ -348,22 +358,32 @@ impl Keeper {
         parts.extend(bytes_of(sums.iter().flatten().flatten()));
         let client = self.policy.clients[0];
         let request = digest("gathered", client, &[&parts]);
-        if self.ledger.answered(&request).map_err(broken)?.is_some() {
-            return Ok(());
+        let implausible = "the means and standard deviations are not those of rows like these";
+        match self.ledger.answered(&request).map_err(broken)? {
+            Some(answer) if answer == IMPLAUSIBLE => return Err(implausible.into()),
+            Some(_) => return Ok(()),
+            None => {}
         }
-        if let Some([mean, sd]) = sums
-            && !own.held().all(|(_, table)| plausible(table, mean, sd))
-        {
-            return Err("the means and standard deviations are not those of rows like these".into());
-        }
-        let spent = self.ledger.spent(client).by_plan.get("gathered").copied().unwrap_or(0);
-        if spent >= self.policy.limits.censuses {
+        let spent = |plan: &str| self.ledger.spent(client).by_plan.get(plan).copied().unwrap_or(0);
+        if spent("gathered") >= self.policy.limits.censuses || spent("implausible") >= TRIES {
             return Err("rows were counted before, and came to something else".into());
         }
-        let place = format!("gathered {}", hex(&request[..8]));
-        let (plan, rests, answer) = ("gathered".to_string(), Vec::new(), Vec::new());
-        let entry = Entry { plan, client, place, request, rests, answer };
-        self.ledger.record(&[entry]).map_err(broken)
+        // What is plausible tells of the rows: of too few nothing is said, and of others seldom.
+        let least = self.policy.limits.rows;
+        let few = |client| Rests::new(row_names(own, client)).distinct() < least;
+        if own.held().any(|(held, _)| few(held)) {
+            return Err(format!("a client has fewer than {least} different rows").into());
+        }
+        let fits = match sums {
+            Some([mean, sd]) => own.held().all(|(_, table)| plausible(table, mean, sd)),
+            None => true,
+        };
+        let (plan, answer) =
+            if fits { ("gathered", Vec::new()) } else { ("implausible", IMPLAUSIBLE.to_vec()) };
+        let place = format!("{plan} {}", hex(&request[..8]));
+        let entry = Entry { plan: plan.into(), client, place, request, rests: Vec::new(), answer };
+        self.ledger.record(&[entry]).map_err(broken)?;
+        if fits { Ok(()) } else { Err(implausible.into()) }
     }
 }
 

@@ -195,23 +195,79 @@ fn a_census_does_not_change_at_will() {
     let folder = folder("", "");
     let text =
         SPEC.replace("features = [\"x\", \"y\"]", "features = [\"x\", \"y\"]\nstandardize = true");
-    std::fs::write(folder.path().join("spec.toml"), text).unwrap();
+    std::fs::write(folder.path().join("spec.toml"), &text).unwrap();
     let mut keeper = open(folder.path());
-    let mut ask = |rows: u64, mean: f64, sd: f64| {
-        let sums = Some([vec![mean, 30.0], vec![sd, 20.0]]);
-        let gathered = Some(Gathered { rows: vec![rows, ROWS as u64], sums });
-        let about = About { gathered, ..About::default() };
-        keeper.answer(&Request::Question(about)).unwrap_err().reason
+    let hash = |rows: &[u64], mean: f64, sd: f64| {
+        let mut document = fedback_lab::spec::Document::parse(&text, "spec.toml").unwrap();
+        let set = |document: &mut fedback_lab::spec::Document, key: &str, value: String| {
+            document.set(&format!("{key}={value}")).unwrap();
+        };
+        set(&mut document, "name", "spec".into());
+        set(&mut document, "problem.base.rows", format!("{rows:?}"));
+        set(&mut document, "problem.base.mean", format!("[{mean:?}, 30.0]"));
+        set(&mut document, "problem.base.sd", format!("[{sd:?}, 20.0]"));
+        let point = document.points().unwrap().remove(0);
+        fedback_lab::plan::Built::new(point, Path::new("."), "spec").unwrap().hash.clone()
     };
-    for (mean, sd) in [(30.0, 1e-300), (30.0, 0.1), (1e6, 20.0), (30.0, f64::NAN), (30.0, -20.0)] {
-        let refused = ask(50, mean, sd);
+    let mut ask = |rows: &[u64], mean: f64, sd: f64, right: bool| {
+        let sums = Some([vec![mean, 30.0], vec![sd, 20.0]]);
+        let gathered = Some(Gathered { rows: rows.to_vec(), sums });
+        let plan_hash = if right { hash(rows, mean, sd) } else { "0".repeat(64) };
+        let about = About { gathered, plan_hash, ..About::default() };
+        let answer = keeper.answer(&Request::Question(about));
+        (answer.map_or_else(|refused| refused.reason, |_| "held".into()), keeper.ledger().entries())
+    };
+    let (own, before) = (ROWS as u64, "rows were counted before, and came to something else");
+    // A question that is wrong otherwise, or of other counts, costs and tells nothing.
+    for mean in [30.0, 1e6] {
+        let (refused, entries) = ask(&[50, own], mean, 20.0, false);
+        assert!(refused.starts_with("the plan here is") && entries == 0, "{refused}");
+        let (refused, entries) = ask(&[50, own + 1], mean, 20.0, true);
+        assert!(refused.starts_with("the plan cannot be built") && entries == 0, "{refused}");
+    }
+    for sd in [f64::NAN, -20.0, 0.0] {
+        let (refused, entries) = ask(&[50, own], 30.0, sd, false);
+        assert!(refused.starts_with("the ") && entries == 0, "{refused}");
+    }
+    // What is not plausible tells a little, and is told three times.
+    for (place, (mean, sd)) in [(30.0, 0.1), (1e6, 20.0), (30.0, 0.1)].into_iter().enumerate() {
+        let (refused, entries) = ask(&[50, own], mean, sd, true);
         assert!(refused.starts_with("the means and standard deviations are not"), "{refused}");
+        assert_eq!(entries, [1, 2, 2][place]);
     }
-    assert!(ask(50, 30.0, 20.0).starts_with("the plan here is"));
-    assert!(ask(50, 30.0, 20.0).starts_with("the plan here is"));
-    for (rows, mean) in [(51, 30.0), (50, 30.5)] {
-        assert_eq!(ask(rows, mean, 20.0), "rows were counted before, and came to something else");
+    assert_eq!(ask(&[50, own], 30.0, 20.0, true), ("held".into(), 3));
+    assert_eq!(ask(&[50, own], 30.0, 20.0, true), ("held".into(), 3));
+    for (rows, mean) in [(51, 30.0), (50, 30.5), (50, 1e7)] {
+        assert_eq!(ask(&[rows, own], mean, 20.0, true), (before.into(), 3));
     }
+}
+
+#[test]
+fn constants_are_not_tried_for_ever() {
+    let folder = folder("", "");
+    let mut keeper = open(folder.path());
+    let mut reasons = Vec::new();
+    for try_ in 0..6 {
+        let sums = Some([vec![1e6 + f64::from(try_), 0.0], vec![1.0, 1.0]]);
+        let gathered = Some(Gathered { rows: vec![50, ROWS as u64], sums });
+        let mut about = About { gathered, ..About::default() };
+        let mut document = fedback_lab::spec::Document::parse(SPEC, "spec.toml").unwrap();
+        for set in [
+            "name=spec".to_string(),
+            format!("problem.base.rows=[50, {ROWS}]"),
+            format!("problem.base.mean=[{:?}, 0.0]", 1e6 + f64::from(try_)),
+            "problem.base.sd=[1.0, 1.0]".to_string(),
+        ] {
+            document.set(&set).unwrap();
+        }
+        let point = document.points().unwrap().remove(0);
+        let plan = fedback_lab::plan::Built::new(point, Path::new("."), "spec").unwrap();
+        about.plan_hash = plan.hash.clone();
+        reasons.push(keeper.answer(&Request::Question(about)).unwrap_err().reason);
+    }
+    assert!(reasons[..3].iter().all(|reason| reason.starts_with("the means and standard")));
+    assert!(reasons[3..].iter().all(|reason| reason.starts_with("rows were counted before")));
+    assert_eq!(keeper.ledger().entries(), 3);
 }
 
 #[test]

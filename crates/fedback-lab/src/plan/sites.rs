@@ -39,7 +39,7 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
         return Err(fail("rows", why));
     }
     let standardization = standardization(base)?;
-    let total = rows.iter().map(|rows| rows.0).sum::<u64>() as f64;
+    let total = rows.iter().map(|rows| u128::from(rows.0)).sum::<u128>() as f64;
     let shares = rows.iter().map(|rows| rows.0 as f64 / total).collect();
     let seed = Seed(problem.seed.unwrap_or(spec.seed).0);
     Ok(Shape {
