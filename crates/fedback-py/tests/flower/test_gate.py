@@ -77,10 +77,10 @@ ODD = [
 
 @pytest.mark.parametrize("path", ODD)
 def test_nothing_else_gets_through_however_it_is_spelt(gated, path):
-    before = gated.superlink.text()
+    before = requests(gated)
     status = gated.say(post(path)).split()[1]
     assert status in (b"400", b"404", b"405"), status
-    assert gated.superlink.text() == before, "the SuperLink has heard of it"
+    assert requests(gated) == before, "the SuperLink has heard of it"
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,14 @@ def test_nothing_else_gets_through_however_it_is_spelt(gated, path):
     ],
 )
 def test_nor_with_another_method(gated, request_bytes):
-    before = gated.superlink.text()
+    before = requests(gated)
     assert b" 200 " not in gated.say(request_bytes)
-    assert gated.superlink.text() == before
+    assert requests(gated) == before
+
+
+def requests(gated) -> list[str]:
+    """The requests that came through; the SuperLink has other things to say as well."""
+    return [line for line in gated.superlink.text().splitlines() if " HTTP/" in line]
 
 
 def test_a_second_request_hidden_in_the_first_is_not_passed_on(gated):
@@ -154,12 +159,12 @@ def test_a_registered_site_is_known_by_its_key_and_is_no_operator_either(gated):
 
 
 def test_a_body_beyond_the_bound_is_refused_before_the_superlink_hears_of_it(gated):
-    before = gated.superlink.text()
+    before = requests(gated)
     long = "Content-Type: application/protobuf\r\nContent-Length: 1000000000\r\n\r\n"
     for path in ("push-object", "push-messages"):
         head = f"POST /v1/fleet/{path} HTTP/1.1\r\nHost: a\r\n{long}"
         assert b" 413 " in gated.say(head.encode())
-    assert gated.superlink.text() == before
+    assert requests(gated) == before
     assert b" 413 " not in gated.say(post("/v1/fleet/push-object", body=bytes(1_000_000)))
     assert gated.superlink.text() != before
     assert b" 413 " in gated.say(post("/v1/fleet/push-object", body=bytes(1_100_000)))
