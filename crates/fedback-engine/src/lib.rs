@@ -20,6 +20,7 @@ pub mod fold;
 pub mod incident;
 pub mod live;
 pub mod lying;
+mod observations;
 mod oracle;
 pub mod plain;
 pub mod rule;

@@ -1,24 +1,87 @@
 //! Local work spelled out, for populations and losses that are not built in.
 //!
-//! The same rules as in `clients.rs`, one client and one step at a time. Under `deploy = "step"` a
-//! batch is drawn at every step, at the local w. Under `deploy = "round"` the observations of all
-//! steps are drawn at once, at the θ last broadcast: a real site is asked once a round.
+//! The same rules as in `clients.rs`, step by step, for a block of members at a time: a function that
+//! takes arrays is asked once a step for all clients of all repetitions, one that takes a single client
+//! ([`OneByOne`]) for each. Under `deploy = "step"` a batch is drawn at every step, at the local w. Under
+//! `deploy = "round"` the observations of all steps are drawn at once, at the θ last broadcast: a real
+//! site is asked once a round.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use fedback_core::base::{Base, Table};
 use fedback_core::federation::ClientId;
-use fedback_core::loss::{Logistic, Loss, MarginLoss, Squared};
-use fedback_core::normal;
 use fedback_core::protocol::{Batch, Deploy};
-use fedback_core::response::Shift;
-use fedback_core::stream::{Stream, Streams};
+use fedback_core::stream::Streams;
 
 use crate::rule::{Coordinate, Rule, StepSizes, WithRule, clip, keep, with_rule};
 use crate::work::{Order, Scratch, Task, Work, WorkError};
 
-/// Observations and gradients of clients, batch by batch.
+pub use crate::observations::{BuiltInCursor, Observations};
+
+/// A client in one repetition.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The streams of its repetition and round.
+    pub streams: Streams,
+    /// Which client.
+    pub client: ClientId,
+}
+
+/// Observations and gradients of members, a block of them at a time: what is theirs stands one after
+/// the other in every array.
+pub trait Blocks: Sync {
+    /// Where in their observations of one round draws go on.
+    type Cursor;
+    /// Observations of all of them, in whatever form.
+    type Batch;
+
+    /// Coordinates of θ.
+    fn dim(&self) -> usize;
+
+    /// Members of a block that have so many observations at a time; all they have, where none is
+    /// said.
+    fn together(&self, observations: Option<usize>) -> usize;
+
+    /// Prepares the draws of one round.
+    fn cursor(&self, members: &[Member]) -> Result<Self::Cursor, WorkError>;
+
+    /// Draws fresh observations of every member, which react to its model of `deployed`.
+    fn draw(
+        &self,
+        cursor: &mut Self::Cursor,
+        deployed: &[f64],
+        count: usize,
+    ) -> Result<Self::Batch, WorkError>;
+
+    /// Every observation that the members have, as they react to `deployed`, where they can be
+    /// listed.
+    fn everything(
+        &self,
+        members: &[Member],
+        deployed: &[f64],
+    ) -> Result<Option<Self::Batch>, WorkError>;
+
+    /// Writes the mean loss of every member at its own θ over some of its observations, and the gradient
+    /// of that; over all of them where `range` is none.
+    fn gradients(
+        &self,
+        members: &[Member],
+        theta: &[f64],
+        batch: &Self::Batch,
+        range: Option<Range<usize>>,
+        out: Judged<'_>,
+    ) -> Result<(), WorkError>;
+}
+
+/// Room for the losses of members, one each, and their gradients.
+pub struct Judged<'a> {
+    /// Mean losses.
+    pub losses: &'a mut [f64],
+    /// Gradients.
+    pub gradients: &'a mut [f64],
+}
+
+/// Observations and gradients of a single client, batch by batch.
 pub trait Gradients: Sync {
     /// Where in a client's observations of one round a draw goes on.
     type Cursor;
@@ -60,18 +123,79 @@ pub trait Gradients: Sync {
     ) -> Result<f64, WorkError>;
 }
 
-/// Does the work of clients by their [`Gradients`], one after the other.
+/// Blocks of one member.
 #[derive(Clone, Debug)]
-pub struct Plain<G> {
+pub struct OneByOne<G>(pub G);
+
+impl<G: Gradients> Blocks for OneByOne<G> {
+    type Cursor = Vec<G::Cursor>;
+    type Batch = Vec<G::Batch>;
+
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn together(&self, _observations: Option<usize>) -> usize {
+        1
+    }
+
+    fn cursor(&self, members: &[Member]) -> Result<Self::Cursor, WorkError> {
+        members.iter().map(|member| self.0.cursor(member.streams, member.client)).collect()
+    }
+
+    fn draw(
+        &self,
+        cursor: &mut Self::Cursor,
+        deployed: &[f64],
+        count: usize,
+    ) -> Result<Self::Batch, WorkError> {
+        let each = cursor.iter_mut().zip(deployed.chunks_exact(self.dim()));
+        each.map(|(cursor, deployed)| self.0.draw(cursor, deployed, count)).collect()
+    }
+
+    fn everything(
+        &self,
+        members: &[Member],
+        deployed: &[f64],
+    ) -> Result<Option<Self::Batch>, WorkError> {
+        let each = members.iter().zip(deployed.chunks_exact(self.dim()));
+        each.map(|(member, deployed)| self.0.everything(member.client, deployed)).collect()
+    }
+
+    fn gradients(
+        &self,
+        members: &[Member],
+        theta: &[f64],
+        batch: &Self::Batch,
+        range: Option<Range<usize>>,
+        out: Judged<'_>,
+    ) -> Result<(), WorkError> {
+        let dim = self.dim();
+        let models = theta.chunks_exact(dim).zip(out.gradients.chunks_exact_mut(dim));
+        let each = members.iter().zip(batch).zip(models).zip(out.losses);
+        for (((member, batch), (theta, gradient)), loss) in each {
+            *loss = self.0.gradient(member.client, theta, batch, range.clone(), gradient)?;
+        }
+        Ok(())
+    }
+}
+
+/// Does the work of clients by their [`Blocks`], one after the other.
+#[derive(Clone, Debug)]
+pub struct Plain<B> {
     /// Observations and gradients.
-    pub gradients: G,
+    pub gradients: B,
     /// The clients' weights, which scaled objectives need.
     pub weights: Arc<[f64]>,
 }
 
-impl<G: Gradients> Work for Plain<G> {
+impl<B: Blocks> Work for Plain<B> {
     fn dim(&self) -> usize {
         self.gradients.dim()
+    }
+
+    fn wants_all(&self) -> bool {
+        self.gradients.together(Some(1)) > 1
     }
 
     fn work(
@@ -83,14 +207,25 @@ impl<G: Gradients> Work for Plain<G> {
         _scratch: &mut Scratch,
     ) -> Result<(), WorkError> {
         let dim = self.dim();
-        let mut deltas = deltas.chunks_exact_mut(dim);
-        let mut kept = kept.chunks_exact_mut(dim);
+        let (mut members, mut broadcasts) = (Vec::new(), Vec::new());
         for task in tasks {
-            for (&client, delta) in task.clients.iter().zip(deltas.by_ref()) {
-                let kept = kept.next().unwrap_or_default();
-                let job = Job { plain: self, order, task, client, delta, kept };
-                with_rule(order.protocol.local, job)?;
-            }
+            members.extend(task.members());
+            broadcasts.resize(members.len(), task.broadcast);
+        }
+        let observations = match (order.protocol.batch, order.protocol.deploy) {
+            (Batch::All, _) => None,
+            (Batch::Sampled(size), Deploy::Step) => Some(size),
+            (Batch::Sampled(size), Deploy::Round) => Some(size * order.step_sizes.len()),
+        };
+        let together = self.gradients.together(observations);
+        let blocks = members.chunks(together).zip(broadcasts.chunks(together));
+        let mut kept = kept.chunks_mut(together.saturating_mul(dim));
+        for ((members, broadcasts), deltas) in
+            blocks.zip(deltas.chunks_mut(together.saturating_mul(dim)))
+        {
+            let kept = kept.next().unwrap_or_default();
+            let job = Job { plain: self, order, members, broadcasts, deltas, kept };
+            with_rule(order.protocol.local, job)?;
         }
         Ok(())
     }
@@ -104,239 +239,122 @@ impl<G: Gradients> Work for Plain<G> {
         _scratch: &mut Scratch,
     ) -> Result<(), WorkError> {
         let deployed = &task.broadcast[..self.dim()];
-        let mut unused = vec![0.0; theta.len()];
-        for (&client, out) in task.clients.iter().zip(out) {
-            let batch = match order.protocol.batch {
-                Batch::All => self.everything(client, deployed)?,
-                Batch::Sampled(size) => {
-                    let mut cursor = self.gradients.cursor(task.streams, client)?;
-                    self.gradients.draw(&mut cursor, deployed, size)?
+        let members: Vec<Member> = task.members().collect();
+        let observations = match order.protocol.batch {
+            Batch::All => None,
+            Batch::Sampled(size) => Some(size),
+        };
+        self.judge(&members, observations, theta, deployed, out)
+    }
+}
+
+impl<B: Blocks> Plain<B> {
+    /// Writes every member's mean loss at θ over fresh observations that react to `deployed`, or over
+    /// all that it has.
+    pub fn judge(
+        &self,
+        members: &[Member],
+        observations: Option<usize>,
+        theta: &[f64],
+        deployed: &[f64],
+        out: &mut [f64],
+    ) -> Result<(), WorkError> {
+        let together = self.gradients.together(observations);
+        for (members, losses) in members.chunks(together).zip(out.chunks_mut(together)) {
+            let deployed = deployed.repeat(members.len());
+            let batch = match observations {
+                None => self.everything(members, &deployed)?,
+                Some(count) => {
+                    let mut cursor = self.gradients.cursor(members)?;
+                    self.gradients.draw(&mut cursor, &deployed, count)?
                 }
             };
-            *out = self.gradients.gradient(client, theta, &batch, None, &mut unused)?;
+            let theta = theta.repeat(members.len());
+            let mut unused = vec![0.0; theta.len()];
+            let out = Judged { losses, gradients: &mut unused };
+            self.gradients.gradients(members, &theta, &batch, None, out)?;
         }
         Ok(())
     }
-}
 
-impl<G: Gradients> Plain<G> {
-    fn everything(&self, client: ClientId, deployed: &[f64]) -> Result<G::Batch, WorkError> {
+    fn everything(&self, members: &[Member], deployed: &[f64]) -> Result<B::Batch, WorkError> {
         let reason = || "batch = \"all\" where observations cannot be listed".into();
-        let all = self.gradients.everything(client, deployed)?;
-        all.ok_or_else(|| WorkError { client: client.0, reason: reason() })
+        let client = members.first().map_or(0, |member| member.client.0);
+        let all = self.gradients.everything(members, deployed)?;
+        all.ok_or_else(|| WorkError { client, reason: reason() })
     }
 }
 
-/// The work of one client, once the rule is known.
-struct Job<'a, G> {
-    plain: &'a Plain<G>,
+/// The work of a block, once the rule is known.
+struct Job<'a, B> {
+    plain: &'a Plain<B>,
     order: &'a Order<'a>,
-    task: &'a Task<'a>,
-    client: ClientId,
-    delta: &'a mut [f64],
+    members: &'a [Member],
+    /// What was broadcast to each of them.
+    broadcasts: &'a [&'a [f64]],
+    deltas: &'a mut [f64],
     kept: &'a mut [f64],
 }
 
-impl<G: Gradients> WithRule for Job<'_, G> {
+impl<B: Blocks> WithRule for Job<'_, B> {
     type Output = Result<(), WorkError>;
 
     fn with<R: Rule>(self, rule: R) -> Result<(), WorkError> {
-        let Job { plain, order, task, client, delta, kept } = self;
-        let Plain { gradients, weights } = plain;
-        let scale = order.objective_scale(weights, client);
-        let (theta, sent) = task.broadcast.split_at(gradients.dim());
+        let Job { plain, order, members, broadcasts, deltas, kept } = self;
+        let Plain { gradients: blocks, weights } = plain;
+        let dim = blocks.dim();
+        let theta: Vec<f64> = broadcasts.iter().flat_map(|sent| &sent[..dim]).copied().collect();
         let mut control = vec![0.0; theta.len()];
+        let sent = broadcasts.iter().flat_map(|sent| &sent[dim..]);
         for ((control, sent), kept) in control.iter_mut().zip(sent).zip(&*kept) {
             *control = rule.control(*sent, *kept);
         }
-        let mut local = theta.to_vec();
-        let mut gradient = vec![0.0; local.len()];
-        let mut cursor = gradients.cursor(task.streams, client)?;
+        let mut local = theta.clone();
+        let (mut losses, mut gradients) = (vec![0.0; members.len()], vec![0.0; theta.len()]);
+        let mut cursor = blocks.cursor(members)?;
         let steps = order.step_sizes.len();
         let round = match (order.protocol.deploy, order.protocol.batch) {
             (Deploy::Step, _) => None,
-            (Deploy::Round, Batch::All) => Some(plain.everything(client, theta)?),
+            (Deploy::Round, Batch::All) => Some(plain.everything(members, &theta)?),
             (Deploy::Round, Batch::Sampled(size)) => {
-                Some(gradients.draw(&mut cursor, theta, steps * size)?)
+                Some(blocks.draw(&mut cursor, &theta, steps * size)?)
             }
         };
         for (step, &step_size) in order.step_sizes.iter().enumerate() {
-            match (&round, order.protocol.batch) {
-                (Some(batch), Batch::Sampled(size)) => {
-                    let range = step * size..(step + 1) * size;
-                    let range = if steps == 1 { None } else { Some(range) };
-                    gradients.gradient(client, &local, batch, range, &mut gradient)?;
-                }
-                (Some(all), Batch::All) => {
-                    gradients.gradient(client, &local, all, None, &mut gradient)?;
-                }
-                (None, batch) => {
-                    let batch = match batch {
-                        Batch::All => plain.everything(client, &local)?,
-                        Batch::Sampled(size) => gradients.draw(&mut cursor, &local, size)?,
-                    };
-                    gradients.gradient(client, &local, &batch, None, &mut gradient)?;
-                }
+            let fresh = match (&round, order.protocol.batch) {
+                (Some(_), _) => None,
+                (None, Batch::All) => Some(plain.everything(members, &local)?),
+                (None, Batch::Sampled(size)) => Some(blocks.draw(&mut cursor, &local, size)?),
+            };
+            let range = match (&fresh, order.protocol.batch) {
+                (None, Batch::Sampled(size)) if steps > 1 => Some(step * size..(step + 1) * size),
+                _ => None,
+            };
+            if let Some(batch) = fresh.as_ref().or(round.as_ref()) {
+                let out = Judged { losses: &mut losses, gradients: &mut gradients };
+                blocks.gradients(members, &local, batch, range, out)?;
             }
-            let size = StepSizes { plain: step_size, gradient: step_size * scale };
-            for (j, w) in local.iter_mut().enumerate() {
-                let at = Coordinate { w: *w, theta: theta[j], control: control[j] };
-                *w = rule.step(at, gradient[j], size);
+            for (place, member) in members.iter().enumerate() {
+                let scale = order.objective_scale(weights, member.client);
+                let size = StepSizes { plain: step_size, gradient: step_size * scale };
+                for j in place * dim..(place + 1) * dim {
+                    let at = Coordinate { w: local[j], theta: theta[j], control: control[j] };
+                    local[j] = rule.step(at, gradients[j], size);
+                }
             }
         }
-        for ((delta, local), theta) in delta.iter_mut().zip(&local).zip(theta) {
+        for ((delta, local), theta) in deltas.iter_mut().zip(&local).zip(&theta) {
             *delta = local - theta;
         }
         if let Some(longest) = order.longest() {
-            clip(delta, gradients.dim(), longest);
+            clip(deltas, dim, longest);
         }
         if order.protocol.local.keeps() {
-            keep(rule, sent, kept, delta, order.total_step());
+            let each = kept.chunks_exact_mut(dim).zip(deltas.chunks_exact(dim));
+            for (sent, (kept, delta)) in broadcasts.iter().zip(each) {
+                keep(rule, &sent[dim..], kept, delta, order.total_step());
+            }
         }
         Ok(())
     }
-}
-
-/// Observations as numbers: features row after row, and labels where there are any.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Observations {
-    /// Features.
-    pub features: Vec<f64>,
-    /// One label a row, or none at all.
-    pub labels: Vec<f64>,
-}
-
-/// Where in a client's built-in observations of one round a draw goes on.
-#[derive(Clone, Debug)]
-pub struct BuiltInCursor {
-    client: usize,
-    stream: Stream,
-    next: u64,
-}
-
-impl BuiltInCursor {
-    /// The draws of a client from its stream.
-    pub fn new(streams: Streams, client: ClientId) -> Self {
-        BuiltInCursor { client: client.0 as usize, stream: streams.client(client.0), next: 0 }
-    }
-
-    /// Draws observations of a built-in population one by one.
-    pub fn draw(
-        &mut self,
-        base: &Base,
-        response: &Shift,
-        deployed: &[f64],
-        count: usize,
-    ) -> Observations {
-        let shift = shift(response, self.client, deployed);
-        let mut rows = Observations::default();
-        match base {
-            Base::Gaussian(base) => {
-                let ziggurat = normal::ziggurat();
-                for _ in 0..count {
-                    for (mean, shift) in base.mean(self.client).iter().zip(&shift) {
-                        let noise = base.noise * self.stream.normal(ziggurat, self.next);
-                        rows.features.push(mean + shift + noise);
-                        self.next += 1;
-                    }
-                }
-            }
-            Base::Table(table) => {
-                let (_, labels) = table.block(self.client);
-                for _ in 0..count {
-                    let row = self.stream.index(self.next, labels.len());
-                    rows.add(table, self.client, row, &shift);
-                    self.next += 1;
-                }
-            }
-        }
-        rows
-    }
-}
-
-impl Observations {
-    /// All rows that a client has in a table, as they react to `deployed`.
-    pub fn everything(table: &Table, response: &Shift, client: usize, deployed: &[f64]) -> Self {
-        let shift = shift(response, client, deployed);
-        let mut rows = Observations::default();
-        (0..table.block(client).1.len()).for_each(|row| rows.add(table, client, row, &shift));
-        rows
-    }
-
-    fn add(&mut self, table: &Table, client: usize, row: usize, shift: &[f64]) {
-        let (features, labels) = table.block(client);
-        let features = &features[row * shift.len()..][..shift.len()];
-        self.features.extend(features.iter().zip(shift).map(|(x, shift)| x + shift));
-        self.labels.extend(labels.get(row));
-    }
-
-    /// Some of the rows, of `dim` features each.
-    pub fn part(&self, range: Range<usize>, dim: usize) -> Observations {
-        let labels = if self.labels.is_empty() { &[] } else { &self.labels[range.clone()] };
-        Observations {
-            features: self.features[range.start * dim..range.end * dim].to_vec(),
-            labels: labels.to_vec(),
-        }
-    }
-
-    /// Writes the gradient of a built-in loss's mean over some rows at θ, and returns that mean. The
-    /// penalty leaves an intercept alone.
-    pub fn gradient(
-        &self,
-        loss: Loss,
-        intercept: bool,
-        theta: &[f64],
-        range: Option<Range<usize>>,
-        out: &mut [f64],
-    ) -> f64 {
-        let dim = theta.len();
-        let range = range.unwrap_or(0..self.features.len() / dim);
-        out.fill(0.0);
-        let count = range.len() as f64;
-        let rows = self.features[range.start * dim..range.end * dim].chunks_exact(dim);
-        let sum: f64 = match loss {
-            Loss::Mean => rows.map(|z| add_mean(theta, z, out)).sum(),
-            Loss::Squared { .. } => {
-                rows.zip(&self.labels[range]).map(|row| add_margin(Squared, theta, row, out)).sum()
-            }
-            Loss::Logistic { .. } => {
-                rows.zip(&self.labels[range]).map(|row| add_margin(Logistic, theta, row, out)).sum()
-            }
-        };
-        let penalised = dim - usize::from(intercept);
-        let mut penalty = 0.0;
-        for (j, (out, theta)) in out.iter_mut().zip(theta).enumerate() {
-            *out /= count;
-            if j < penalised {
-                *out += loss.l2() * theta;
-                penalty += 0.5 * loss.l2() * theta * theta;
-            }
-        }
-        sum / count + penalty
-    }
-}
-
-fn shift(response: &Shift, client: usize, deployed: &[f64]) -> Vec<f64> {
-    let mut shift = vec![0.0; deployed.len()];
-    response.apply(client, deployed, &mut shift);
-    shift
-}
-
-/// Adds the gradient of |θ − z|²/2, which it returns.
-fn add_mean(theta: &[f64], z: &[f64], out: &mut [f64]) -> f64 {
-    let mut value = 0.0;
-    for ((out, theta), z) in out.iter_mut().zip(theta).zip(z) {
-        *out += theta - z;
-        value += 0.5 * (theta - z) * (theta - z);
-    }
-    value
-}
-
-/// Adds the gradient of a loss of the margin, which it returns.
-fn add_margin(loss: impl MarginLoss, theta: &[f64], row: (&[f64], &f64), out: &mut [f64]) -> f64 {
-    let (features, &label) = row;
-    let margin: f64 = features.iter().zip(theta).map(|(x, theta)| x * theta).sum();
-    let slope = loss.slope(margin, label);
-    out.iter_mut().zip(features).for_each(|(out, x)| *out += slope * x);
-    loss.value(margin, label)
 }

@@ -4,7 +4,8 @@
 //! buffers of one round, so that kernels have many clients at hand; where there are fewer groups
 //! than threads, the clients of a cohort are divided as well, and the coordinates of a long fold.
 //! Nothing of this changes a bit: a client's work
-//! is a pure function of its order, and folds follow the cohort. No round allocates.
+//! is a pure function of its order, and folds follow the cohort. No round allocates. Workers that want
+//! all at once ([`Work::wants_all`]) get all repetitions in one group.
 
 use fedback_core::federation::{ClientId, range_of};
 use fedback_core::protocol::{Batch, Protocol, Round};
@@ -58,7 +59,10 @@ impl<'a, W: Work> Simulation<'a, W> {
     /// A run that goes on from where it stands.
     pub fn new(work: &'a W, course: Course) -> Self {
         let repetitions = &course.state.repetitions;
-        let size = group_size(repetitions.len(), course.sampler.capacity() * work.dim());
+        let size = match work.wants_all() {
+            true => repetitions.len().max(1),
+            false => group_size(repetitions.len(), course.sampler.capacity() * work.dim()),
+        };
         let streams =
             |repetition: &Repetition| Rounds::new(course.seed, repetition.number, Purpose::Data);
         let groups = repetitions
@@ -94,7 +98,7 @@ impl<W: Work> Backend for Simulation<'_, W> {
             sampler,
             recorded: (!cohorts.is_empty()).then_some(&*cohorts),
             seed: *seed,
-            split: self.groups.len() < rayon::current_num_threads(),
+            split: !self.work.wants_all() && self.groups.len() < rayon::current_num_threads(),
         };
         let groups = state.repetitions.par_chunks_mut(self.size).zip(&mut self.groups);
         groups.try_for_each(|(repetitions, buffers)| {
@@ -141,10 +145,19 @@ impl<W: Work> Context<'_, W> {
             }
             members += cohort.members.len();
         }
-        let mut tasks = [task(round, streams[0], &repetitions[0], &cohorts[0]); TOGETHER];
-        for place in 1..repetitions.len() {
-            tasks[place] = task(round, streams[place], &repetitions[place], &cohorts[place]);
-        }
+        let task = |place: usize| task(round, streams[place], &repetitions[place], &cohorts[place]);
+        let (mut few, many);
+        let tasks = match repetitions.len() {
+            count @ ..=TOGETHER => {
+                few = [task(0); TOGETHER];
+                (1..count).for_each(|place| few[place] = task(place));
+                &few[..count]
+            }
+            count => {
+                many = (0..count).map(task).collect::<Vec<_>>();
+                &many
+            }
+        };
         step_sizes(self.protocol, round, sizes);
         let order = Order { protocol: self.protocol, step_sizes: sizes };
         let (dim, each) = (self.work.dim(), repetitions[0].layout().kept);
@@ -155,7 +168,7 @@ impl<W: Work> Context<'_, W> {
                 gather(repetition, &cohort.members, kept);
             }
         }
-        self.clients(&order, &tasks[..repetitions.len()], deltas, kept, scratch)?;
+        self.clients(&order, tasks, deltas, kept, scratch)?;
         folding.divided = self.split;
         let (mut deltas, mut kept) = (deltas.as_slice(), kept.as_slice());
         for (repetition, cohort) in repetitions.iter_mut().zip(cohorts) {

@@ -5,6 +5,7 @@ use fedback_core::protocol::{Protocol, Round};
 use fedback_core::stream::Streams;
 
 use crate::oracle;
+use crate::plain::Member;
 
 /// What the server asks of the clients in one round, the same for all repetitions.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,13 @@ pub struct Task<'a> {
     pub clients: &'a [ClientId],
 }
 
+impl Task<'_> {
+    /// Who works, one by one.
+    pub fn members(&self) -> impl Iterator<Item = Member> {
+        self.clients.iter().map(|&client| Member { streams: self.streams, client })
+    }
+}
+
 /// Room for a worker's intermediate vectors, kept from round to round.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
@@ -72,6 +80,12 @@ pub struct WorkError {
 pub trait Work: Sync {
     /// Coordinates of θ.
     fn dim(&self) -> usize;
+
+    /// Whether a round's work should come in one piece, rather than divided for caches and threads:
+    /// a call costs much, and threads would wait for each other.
+    fn wants_all(&self) -> bool {
+        false
+    }
 
     /// Writes the update (local θ after the round − θ broadcast) of every task's clients to
     /// `deltas`, one after the other. `kept` has what each of them kept, one after the other, and

@@ -1,11 +1,12 @@
 //! Problems of which a part, the population or the loss, is a function: the same loop, with a plain
 //! algorithm and a judge that averages over rows, or over fresh observations where there are none.
 
+use fedback_core::base::Base;
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::Round;
 use fedback_core::stream::{Purpose, Streams};
 use fedback_engine::backend::{Backend, Course};
-use fedback_engine::plain::{Gradients, Plain};
+use fedback_engine::plain::{Blocks, Member, Plain};
 use fedback_engine::simulate::Simulation;
 use fedback_engine::work::{Work, WorkError};
 
@@ -18,25 +19,25 @@ use crate::runner::Runnable;
 const SAMPLE: u64 = 1000;
 
 /// A plan with the functions that it lacked.
-pub struct Custom<G> {
+pub struct Custom<B> {
     plan: CustomPlan,
-    clients: Plain<G>,
+    clients: Plain<B>,
 }
 
-impl<G: Gradients> Custom<G> {
+impl<B: Blocks> Custom<B> {
     /// Completes a plan.
-    pub fn new(plan: CustomPlan, gradients: G) -> Self {
+    pub fn new(plan: CustomPlan, gradients: B) -> Self {
         let clients = Plain { gradients, weights: plan.weights.clone() };
         Custom { plan, clients }
     }
 
     /// What the plan lacked.
-    pub fn gradients(&self) -> &G {
+    pub fn gradients(&self) -> &B {
         &self.clients.gradients
     }
 }
 
-impl<G: Gradients> Runnable for Custom<G> {
+impl<B: Blocks> Runnable for Custom<B> {
     fn outline(&self) -> &Outline {
         &self.plan
     }
@@ -52,33 +53,37 @@ impl<G: Gradients> Runnable for Custom<G> {
 }
 
 /// Judges by averages over a client's rows, or over a sample drawn for the purpose.
-struct Sampled<'a, G>(&'a Custom<G>);
+struct Sampled<'a, B>(&'a Custom<B>);
 
-impl<G: Gradients> Judge for Sampled<'_, G> {
+impl<B: Blocks> Sampled<'_, B> {
+    /// The risks of some clients.
+    fn risks(&self, model: Model<'_>, clients: &[usize]) -> Result<Vec<f64>, WorkError> {
+        let plan = &self.0.plan;
+        let Model { repetition, round, theta } = model;
+        let streams = Streams::new(plan.seed(), repetition, round, Purpose::Measure);
+        let member = |client: &usize| Member { streams, client: ClientId(*client as u32) };
+        let members: Vec<Member> = clients.iter().map(member).collect();
+        let observations = match &plan.populations().population {
+            Some((Base::Table(_), _)) => None,
+            _ => Some(plan.spec.measure.sample.map_or(SAMPLE, |sample| sample.0) as usize),
+        };
+        let mut risks = vec![0.0; clients.len()];
+        self.0.clients.judge(&members, observations, theta, theta, &mut risks)?;
+        Ok(risks)
+    }
+}
+
+impl<B: Blocks> Judge for Sampled<'_, B> {
     fn risk(&self, model: Model<'_>) -> Result<f64, WorkError> {
-        let weights = self.0.plan.weights.iter().enumerate();
-        let mut sum = 0.0;
-        for (client, weight) in weights.filter(|(_, weight)| **weight > 0.0) {
-            sum += weight * self.client_risk(model, client)?;
-        }
-        Ok(sum)
+        let weights = &self.0.plan.weights;
+        let clients: Vec<usize> =
+            (0..weights.len()).filter(|client| weights[*client] > 0.0).collect();
+        let risks = self.risks(model, &clients)?;
+        Ok(clients.iter().zip(risks).map(|(client, risk)| weights[*client] * risk).sum())
     }
 
     fn client_risk(&self, model: Model<'_>, client: usize) -> Result<f64, WorkError> {
-        let (plan, gradients) = (&self.0.plan, &self.0.clients.gradients);
-        let id = ClientId(client as u32);
-        let batch = match gradients.everything(id, model.theta)? {
-            Some(batch) => batch,
-            None => {
-                let Model { repetition, round, .. } = model;
-                let streams = Streams::new(plan.seed(), repetition, round, Purpose::Measure);
-                let sample = plan.spec.measure.sample.map_or(SAMPLE, |sample| sample.0);
-                let mut cursor = gradients.cursor(streams, id)?;
-                gradients.draw(&mut cursor, model.theta, sample as usize)?
-            }
-        };
-        let mut unused = vec![0.0; plan.dim];
-        gradients.gradient(id, model.theta, &batch, None, &mut unused)
+        Ok(self.risks(model, &[client])?[0])
     }
 
     fn likely_cause(&self, _round: Round) -> String {

@@ -1,17 +1,17 @@
 //! Parts of a problem that are Python functions.
 //!
-//! `draw(client, theta, n, rng) -> batch` is a population, `loss(theta, batch) -> (value, gradient)` a
-//! loss. `python/fedback/_custom.py` checks what they return and names what is wrong with it. An
-//! exception ends the run, and is raised there as it was.
+//! They are asked for a block of clients at a time, all of a round and of all repetitions as far as they
+//! fit. `python/fedback/_custom.py` makes arrays of what goes back and forth, calls functions that take
+//! one client for each of them, checks what they return and names what is wrong with it. An exception
+//! ends the run, and is raised there as it was.
 
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use fedback_core::base::Base;
-use fedback_core::federation::ClientId;
-use fedback_core::stream::Streams;
-use fedback_engine::plain::{BuiltInCursor, Gradients, Observations};
+use fedback_core::loss::Loss;
+use fedback_engine::plain::{Blocks, BuiltInCursor, Judged, Member, Observations};
 use fedback_engine::work::WorkError;
 use fedback_lab::custom::Custom;
 use fedback_lab::plan::{Built, CustomPlan};
@@ -19,8 +19,13 @@ use fedback_lab::runner::Runnable;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::numbers::{floats, to_floats};
+use crate::numbers::{array, pack, to_floats};
 use crate::run::misfit;
+use crate::streams::Streams;
+
+/// Numbers in the observations of a block: enough that a call of Python is the lesser part, few enough
+/// to stay in a cache.
+const BLOCK: usize = 1 << 18;
 
 /// The functions of a problem.
 pub struct Functions {
@@ -85,15 +90,15 @@ pub struct Parts<'a> {
     functions: &'a Functions,
 }
 
-/// Where in a client's observations of one round a draw goes on.
+/// Where in the observations of one round draws go on.
 pub enum Cursor {
-    BuiltIn(BuiltInCursor),
-    Python { client: u32, generator: Py<PyAny> },
+    BuiltIn(Vec<BuiltInCursor>),
+    Python { first: u32, members: usize, cursor: Py<PyAny> },
 }
 
-/// Observations.
+/// Observations of a block's members.
 pub enum Batch {
-    Rows(Observations),
+    Rows(Vec<Observations>),
     Object(Py<PyAny>),
 }
 
@@ -103,7 +108,7 @@ impl<'a> Parts<'a> {
         Parts { plan, functions }
     }
 
-    /// Calls Python for a client; an exception is kept.
+    /// Calls Python for a block that begins with a client; an exception is kept.
     fn call<T>(
         &self,
         client: u32,
@@ -121,41 +126,54 @@ impl<'a> Parts<'a> {
         self.functions.checks.bind(py).getattr(name)
     }
 
-    /// Features of a row, without the intercept.
-    fn features(&self) -> usize {
-        self.plan.dim - usize::from(self.plan.populations().intercept)
-    }
-
     /// Rows that a function returned, for a loss that is built in.
-    fn rows(&self, batch: &Bound<'_, PyAny>, count: usize) -> PyResult<Observations> {
-        let py = batch.py();
-        let labelled =
-            self.plan.populations().loss.is_some_and(|loss| loss != fedback_core::loss::Loss::Mean);
-        let binary =
-            matches!(self.plan.populations().loss, Some(fedback_core::loss::Loss::Logistic { .. }));
-        let checked =
-            self.check(py, "rows")?.call1((batch, count, self.features(), labelled, binary))?;
-        let (features, labels): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = checked.extract()?;
-        let features = to_floats(features.as_bytes())?;
-        let features = match self.plan.populations().intercept {
-            false => features,
-            true => features
-                .chunks_exact(self.features())
-                .flat_map(|row| row.iter().copied().chain([1.0]))
-                .collect(),
+    fn rows(
+        &self,
+        batch: &Bound<'_, PyAny>,
+        loss: Loss,
+        members: usize,
+        count: usize,
+    ) -> PyResult<Vec<Observations>> {
+        let intercept = self.plan.populations().intercept;
+        let features = self.plan.dim - usize::from(intercept);
+        let (labelled, binary) = match loss {
+            Loss::Mean => (false, false),
+            Loss::Squared { .. } => (true, false),
+            Loss::Logistic { .. } => (true, true),
         };
-        Ok(Observations { features, labels: to_floats(labels.as_bytes())? })
+        let check = self.check(batch.py(), "rows")?;
+        let checked = check.call1((batch, members, count, features, labelled, binary))?;
+        let (values, labels): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = checked.extract()?;
+        let (values, labels) = (to_floats(values.as_bytes())?, to_floats(labels.as_bytes())?);
+        let mut labels = labels.chunks_exact(count.max(1));
+        let rows = values.chunks_exact((count * features).max(1)).map(|values| {
+            let labels = labels.next().unwrap_or_default().to_vec();
+            Observations::of_rows(values.to_vec(), labels, features, intercept)
+        });
+        Ok(rows.collect())
     }
 
-    /// Built-in rows as a function sees them: an array, or features and labels.
-    fn object<'py>(&self, py: Python<'py>, rows: &Observations) -> PyResult<Bound<'py, PyAny>> {
-        let features = floats(py, rows.features.iter().copied());
-        let labels = floats(py, rows.labels.iter().copied());
-        self.check(py, "batch")?.call1((features, labels, self.plan.dim))
+    /// Built-in rows as a function sees them.
+    fn object<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &[Observations],
+        range: Option<&Range<usize>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (mut features, mut labels, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+        for one in rows {
+            let whole = 0..one.features.len() / self.plan.dim;
+            let range = range.unwrap_or(&whole);
+            features.extend_from_slice(one.features_of(range, self.plan.dim));
+            labels.extend_from_slice(one.labels_of(range));
+            sizes.push(range.len());
+        }
+        let (features, labels) = (array(py, &features)?, array(py, &labels)?);
+        self.check(py, "batch")?.call1((features, labels, self.plan.dim, sizes))
     }
 }
 
-impl Gradients for Parts<'_> {
+impl Blocks for Parts<'_> {
     type Cursor = Cursor;
     type Batch = Batch;
 
@@ -163,15 +181,29 @@ impl Gradients for Parts<'_> {
         self.plan.dim
     }
 
-    fn cursor(&self, streams: Streams, client: ClientId) -> Result<Cursor, WorkError> {
-        if self.functions.draw.is_none() {
-            return Ok(Cursor::BuiltIn(BuiltInCursor::new(streams, client)));
-        }
-        let stream = streams.client(client.0);
-        let key = (stream.word(0), stream.word(1));
-        self.call(client.0, |py| {
-            let generator = self.check(py, "generator")?.call1(key)?.unbind();
-            Ok(Cursor::Python { client: client.0, generator })
+    fn together(&self, observations: Option<usize>) -> usize {
+        let rows = || match &self.plan.populations().population {
+            Some((Base::Table(table), _)) => {
+                let clients = self.plan.clients();
+                let rows: usize = (0..clients).map(|client| table.block(client).1.len()).sum();
+                rows.div_ceil(clients)
+            }
+            _ => 1,
+        };
+        let numbers = observations.unwrap_or_else(rows).saturating_mul(self.plan.dim);
+        (BLOCK / numbers.max(1)).max(1)
+    }
+
+    fn cursor(&self, members: &[Member]) -> Result<Cursor, WorkError> {
+        let Some(draw) = &self.functions.draw else {
+            let cursor = |member: &Member| BuiltInCursor::new(member.streams, member.client);
+            return Ok(Cursor::BuiltIn(members.iter().map(cursor).collect()));
+        };
+        let first = members.first().map_or(0, |member| member.client.0);
+        self.call(first, |py| {
+            let clients = pack(py, members.iter().map(|m| m.client.0), u32::to_le_bytes);
+            let begun = self.check(py, "begin")?.call1((draw, clients, Streams::new(members)))?;
+            Ok(Cursor::Python { first, members: members.len(), cursor: begun.unbind() })
         })
     }
 
@@ -181,63 +213,71 @@ impl Gradients for Parts<'_> {
         deployed: &[f64],
         count: usize,
     ) -> Result<Batch, WorkError> {
-        match (cursor, &self.plan.populations().population, &self.functions.draw) {
-            (Cursor::BuiltIn(cursor), Some((base, response)), _) => {
-                Ok(Batch::Rows(cursor.draw(base, response, deployed, count)))
+        match (cursor, &self.plan.populations().population) {
+            (Cursor::BuiltIn(cursors), Some((base, response))) => {
+                let each = cursors.iter_mut().zip(deployed.chunks_exact(self.plan.dim));
+                let draw = |(cursor, deployed): (&mut BuiltInCursor, &[f64])| {
+                    cursor.draw(base, response, deployed, count)
+                };
+                Ok(Batch::Rows(each.map(draw).collect()))
             }
-            (Cursor::Python { client, generator }, _, Some(draw)) => self.call(*client, |py| {
-                let theta = floats(py, deployed.iter().copied());
-                let arguments = (draw, *client, theta, count, &*generator);
-                let batch = self.check(py, "observe")?.call1(arguments)?;
+            (Cursor::Python { first, members, cursor }, _) => self.call(*first, |py| {
+                let batch =
+                    cursor.bind(py).call_method1("observe", (array(py, deployed)?, count))?;
                 match self.plan.populations().loss {
-                    Some(_) => self.rows(&batch, count).map(Batch::Rows),
+                    Some(loss) => self.rows(&batch, loss, *members, count).map(Batch::Rows),
                     None => Ok(Batch::Object(batch.unbind())),
                 }
             }),
             // A plan's functions are checked before it is run.
-            _ => Err(WorkError { client: 0, reason: "there is no population".into() }),
+            (Cursor::BuiltIn(_), None) => {
+                Err(WorkError { client: 0, reason: "there is no population".into() })
+            }
         }
     }
 
-    fn everything(&self, client: ClientId, deployed: &[f64]) -> Result<Option<Batch>, WorkError> {
-        Ok(match &self.plan.populations().population {
-            Some((Base::Table(table), response)) => {
-                let rows = Observations::everything(table, response, client.0 as usize, deployed);
-                Some(Batch::Rows(rows))
-            }
-            _ => None,
-        })
+    fn everything(&self, members: &[Member], deployed: &[f64]) -> Result<Option<Batch>, WorkError> {
+        let Some((Base::Table(table), response)) = &self.plan.populations().population else {
+            return Ok(None);
+        };
+        let each = members.iter().zip(deployed.chunks_exact(self.plan.dim));
+        let rows = each.map(|(member, deployed)| {
+            Observations::everything(table, response, member.client.0 as usize, deployed)
+        });
+        Ok(Some(Batch::Rows(rows.collect())))
     }
 
-    fn gradient(
+    fn gradients(
         &self,
-        client: ClientId,
+        members: &[Member],
         theta: &[f64],
         batch: &Batch,
         range: Option<Range<usize>>,
-        out: &mut [f64],
-    ) -> Result<f64, WorkError> {
-        if let (Batch::Rows(rows), Some(loss)) = (batch, self.plan.populations().loss) {
-            return Ok(rows.gradient(loss, self.plan.populations().intercept, theta, range, out));
+        out: Judged<'_>,
+    ) -> Result<(), WorkError> {
+        let (dim, populations) = (self.plan.dim, self.plan.populations());
+        if let (Batch::Rows(rows), Some(loss)) = (batch, populations.loss) {
+            let models = theta.chunks_exact(dim).zip(out.gradients.chunks_exact_mut(dim));
+            for ((rows, (theta, gradient)), value) in rows.iter().zip(models).zip(out.losses) {
+                let intercept = populations.intercept;
+                *value = rows.gradient(loss, intercept, theta, range.clone(), gradient);
+            }
+            return Ok(());
         }
-        self.call(client.0, |py| {
-            let batch = match (batch, &range) {
-                (Batch::Rows(rows), None) => self.object(py, rows)?,
-                (Batch::Rows(rows), Some(range)) => {
-                    self.object(py, &rows.part(range.clone(), self.plan.dim))?
-                }
-                (Batch::Object(batch), None) => batch.bind(py).clone(),
-                (Batch::Object(batch), Some(range)) => {
-                    self.check(py, "part")?.call1((batch, range.start, range.end))?
-                }
+        self.call(members.first().map_or(0, |member| member.client.0), |py| {
+            let (batch, range) = match batch {
+                Batch::Rows(rows) => (self.object(py, rows, range.as_ref())?, None),
+                Batch::Object(batch) => (batch.bind(py).clone(), range),
             };
-            let loss = &self.functions.loss;
-            let loss = loss.as_ref().ok_or_else(|| misfit("loss", "there is no function"))?;
-            let arguments = (loss, floats(py, theta.iter().copied()), batch);
-            let (value, gradient): (f64, Bound<'_, PyBytes>) =
-                self.check(py, "judge")?.call1(arguments)?.extract()?;
-            out.copy_from_slice(&to_floats(gradient.as_bytes())?);
-            Ok(value)
+            let loss = self.functions.loss.as_ref();
+            let loss = loss.ok_or_else(|| misfit("loss", "there is no function"))?;
+            let Range { start, end } = range.unwrap_or(0..0);
+            let arguments = (loss, array(py, theta)?, members.len(), batch, start, end);
+            let judged = self.check(py, "judge")?.call1(arguments)?;
+            let (losses, gradients): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = judged.extract()?;
+            out.losses.copy_from_slice(&to_floats(losses.as_bytes())?);
+            out.gradients.copy_from_slice(&to_floats(gradients.as_bytes())?);
+            Ok(())
         })
     }
 }

@@ -130,14 +130,14 @@ fn prepare(
     resume: Option<i64>,
 ) -> Result<Prepared, Error> {
     let origin = &document.0.origin;
-    let (mut plans, _) = document.plans()?;
-    let count = plans.len();
+    let mut points = document.0.points()?;
+    let count = points.len();
     let place = point.unwrap_or(0);
     if place >= count || (point.is_none() && count > 1) {
         let why = format!("it has {count} points, and one is run at a time: name it");
         return Err(Error::input(origin, why));
     }
-    let plan = plans.swap_remove(place);
+    let plan = Built::new(points.swap_remove(place), &document.0.directory, origin)?;
     let store = store.map(Store::open).transpose()?;
     let Some(number) = resume else {
         let id = store.as_ref().map(|store| begin(store, &plan, Vec::new())).transpose()?;

@@ -13,6 +13,7 @@ mod question;
 mod run;
 mod site;
 mod store;
+mod streams;
 mod supervise;
 mod tables;
 
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<document::Document>()?;
     module.add_class::<outcome::Outcome>()?;
     module.add_class::<site::Site>()?;
+    module.add_class::<streams::Streams>()?;
     module.add_class::<tables::SiteTables>()?;
     module.add_function(wrap_pyfunction!(tables::census_mean, module)?)?;
     module.add_function(wrap_pyfunction!(tables::census_sd, module)?)?;

@@ -4,7 +4,7 @@
 //! features of `num-traits` along under which nalgebra asks the system's mathematics library.
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyByteArray, PyBytes};
 
 use crate::error::InputError;
 
@@ -21,6 +21,16 @@ pub fn pack<'py, const N: usize, T: Copy>(
 /// The bytes of floating-point numbers.
 pub fn floats<'py>(py: Python<'py>, numbers: impl IntoIterator<Item = f64>) -> Bound<'py, PyBytes> {
     pack(py, numbers, f64::to_le_bytes)
+}
+
+/// Floating-point numbers as an array of bytes that Python may write to.
+pub fn array<'py>(py: Python<'py>, numbers: &[f64]) -> PyResult<Bound<'py, PyByteArray>> {
+    PyByteArray::new_with(py, 8 * numbers.len(), |bytes| {
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        Ok(())
+    })
 }
 
 /// Floating-point numbers from their bytes.

@@ -8,7 +8,7 @@ use fedback_core::federation::ClientId;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::Round;
 use fedback_core::stream::{Seed, Streams};
-use fedback_engine::plain::{Gradients, Observations, Plain};
+use fedback_engine::plain::{Gradients, Observations, OneByOne, Plain};
 use fedback_engine::work::WorkError;
 use fedback_lab::plan::{CustomPlan, Given, SitePlan, Updates};
 use serde_json::json;
@@ -89,14 +89,8 @@ impl Wanted {
     fn batch(&self, features: Vec<f64>, labels: Vec<f64>) -> Batch {
         let each = features.chunks_exact(self.features()).enumerate();
         let names = each.map(|(k, row)| rests::name(row, labels.get(k).copied())).collect();
-        let features = match self.intercept {
-            false => features,
-            true => {
-                let rows = features.chunks_exact(self.features());
-                rows.flat_map(|row| row.iter().copied().chain([1.0])).collect()
-            }
-        };
-        Batch { rows: Observations { features, labels }, names }
+        let rows = Observations::of_rows(features, labels, self.features(), self.intercept);
+        Batch { rows, names }
     }
 }
 
@@ -119,9 +113,9 @@ pub(crate) fn observe(
     loop {
         let noted = Mutex::new(Noted { program: &mut *program, steps: Vec::new(), why: None });
         let weights = plan.weights.clone();
-        let plain = Plain { gradients: Observing { wanted, noted }, weights };
+        let plain = Plain { gradients: OneByOne(Observing { wanted, noted }), weights };
         let done = plan.work(&plain, key, given);
-        let mut noted = plain.gradients.noted();
+        let mut noted = plain.gradients.0.noted();
         match (done, noted.why.take()) {
             (Ok(updates), _) => return Ok(Observed { updates, rests: take(&mut noted.steps) }),
             (Err(_), Some(Unobserved::Ended(_))) if again => again = false,

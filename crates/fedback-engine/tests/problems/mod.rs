@@ -7,7 +7,7 @@ use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
 use fedback_core::response::{Sensitivity, Shift, location};
 use fedback_core::stream::{Seed, Streams};
-use fedback_engine::plain::{BuiltInCursor, Gradients, Observations, Plain};
+use fedback_engine::plain::{BuiltInCursor, Gradients, Observations, OneByOne, Plain};
 use fedback_engine::work::WorkError;
 
 /// A federation as if it were custom.
@@ -57,8 +57,9 @@ impl Gradients for AsCustom {
 }
 
 /// The same problem, one client and one step at a time.
-pub fn plain(federation: &Federation) -> Plain<AsCustom> {
-    Plain { gradients: AsCustom(federation.clone()), weights: federation.weights().clone() }
+pub fn plain(federation: &Federation) -> Plain<OneByOne<AsCustom>> {
+    let gradients = OneByOne(AsCustom(federation.clone()));
+    Plain { gradients, weights: federation.weights().clone() }
 }
 
 /// Numbers between −1 and 1 without a pattern.

@@ -6,7 +6,7 @@
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, ServerRule};
-use fedback_core::state::State;
+use fedback_core::state::{Layout, State};
 use fedback_engine::backend::{Backend, Course};
 use fedback_engine::lying::Lying;
 use fedback_engine::server::Reach;
@@ -48,11 +48,21 @@ pub struct Lie {
 
 /// What every client could do in a round, from a point.
 pub(super) fn bounds(plan: &Plan, point: Option<&[f64]>) -> Vec<Lie> {
-    let reach = Reach::of(plan.federation());
-    let at = point.unwrap_or(&plan.start);
-    let one_round = |client: usize| one_round(plan, &reach, at, ClientId(client as u32));
-    let clients = 0..plan.clients();
-    clients.map(|client| Lie { one_round: one_round(client), tried: None }).collect()
+    let (protocol, reach) = (&plan.protocol, Reach::of(plan.federation()));
+    let (sampler, made) = (plan.sampler(), makes(protocol));
+    let sizes: Vec<f64> = protocol.sizes(Round(0)).collect();
+    // What is sent with a model, and what a client keeps, are zero at the beginning.
+    let mut broadcast = point.unwrap_or(&plan.start).to_vec();
+    broadcast.resize(Layout::new(protocol, plan.dim, plan.clients()).broadcast(), 0.0);
+    let clipped = protocol.longest(sizes.iter().sum());
+    let one = |client: u32| {
+        let client = ClientId(client);
+        let honest = || reach.longest(protocol, &sizes, &broadcast, (client, &[]));
+        let believed = clipped.unwrap_or_else(honest);
+        let one_round = made.map(|made| made * sampler.multiplier(client) * believed);
+        Lie { one_round, tried: None }
+    };
+    (0..plan.clients() as u32).map(one).collect()
 }
 
 /// Tries lies of a plan's heaviest clients, and notes what they came to.
@@ -82,18 +92,6 @@ pub(super) fn try_out(plan: &Plan, point: Option<&[f64]>, all: &mut [Lie]) -> Op
         all[client].tried = far(&push).zip(far(&back)).map(|(there, back)| there.max(back));
     }
     Some(Lies { rounds, repetitions: REPETITIONS, shortened })
-}
-
-/// How far a client can move θ in the first round, drawn once.
-fn one_round(plan: &Plan, reach: &Reach, at: &[f64], client: ClientId) -> Option<f64> {
-    let protocol = &plan.protocol;
-    let sizes: Vec<f64> = protocol.sizes(Round(0)).collect();
-    // What is sent with a model, and what a client keeps, are zero at the beginning.
-    let mut broadcast = at.to_vec();
-    broadcast.resize(plan.beginning().layout().broadcast(), 0.0);
-    let honest = || reach.longest(protocol, &sizes, &broadcast, (client, &[]));
-    let believed = protocol.longest(sizes.iter().sum()).unwrap_or_else(honest);
-    Some(makes(protocol)? * plan.sampler().multiplier(client) * believed)
 }
 
 /// What the server's rule makes of a combined delta, round after round, at most.

@@ -22,6 +22,7 @@ from .commands import (
     schema,
     solve,
 )
+from .models import Model, jax_model, jax_population, torch_model
 from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, score, show
 from .results import Curve, Run, Sweep
 from .sections import (
@@ -43,6 +44,7 @@ from .sections import (
 )
 from .site import Site, Tables, Update, census, census_mean
 from .spec import Problem, Spec
+from .streams import Streams, all_clients
 
 __all__ = [
     "Answer",
@@ -51,6 +53,7 @@ __all__ = [
     "Curve",
     "Fit",
     "InputError",
+    "Model",
     "Order",
     "Plan",
     "Problem",
@@ -61,12 +64,14 @@ __all__ = [
     "Site",
     "Solution",
     "Spec",
+    "Streams",
     "Sweep",
     "Tables",
     "Transport",
     "Update",
     "__version__",
     "adam",
+    "all_clients",
     "best_response",
     "bounds",
     "census",
@@ -84,6 +89,8 @@ __all__ = [
     "fit",
     "gaussian",
     "import_bundle",
+    "jax_model",
+    "jax_population",
     "load",
     "location",
     "logistic",
@@ -105,4 +112,5 @@ __all__ = [
     "solve",
     "squared",
     "table",
+    "torch_model",
 ]

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from . import _custom, _frame
+from .streams import generators
 
 LONGEST = 1000
 """Characters of a failure that the service's log gets in one line; the traceback is beside it."""
@@ -62,7 +63,8 @@ class Observer:
             count, features = fields["count"], fields["features"]
             batch = self._observe(_custom.numbers(arrays["theta"].tobytes()), count, rng)
             labelled, binary = fields["labels"] != "none", fields["labels"] == "binary"
-            rows, labels = _custom.rows(batch, count, features, labelled, binary)
+            alone = _custom.Each([batch])
+            rows, labels = _custom.rows(alone, 1, count, features, labelled, binary)
         except Exception as error:
             traceback.print_exc()
             reason = f"{type(error).__name__}: {error}"[:LONGEST]
@@ -75,7 +77,8 @@ class Observer:
     def _generator(self, key: list[int], draw: int) -> np.random.Generator:
         """The generator of a client in a round, which goes on from draw to draw."""
         if draw == 0:
-            self._key, self._draws, self._rng = key, 0, _custom.generator(*key)
+            (rng,) = generators(np.array([key], dtype=np.uint64))
+            self._key, self._draws, self._rng = key, 0, rng
         if (key, draw) != (self._key, self._draws):
             raise ValueError(f"draw {draw} of a client whose earlier ones were made elsewhere")
         self._draws += 1

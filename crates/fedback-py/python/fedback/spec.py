@@ -32,6 +32,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _native
+from .models import Model
 from .sections import Section, plain, section
 
 SpecLike = Union["Spec", Mapping[str, Any], str, os.PathLike]
@@ -45,7 +46,9 @@ class Problem:
     Built-in parts are sections (see the builders) or plain dictionaries. Instead of ``base`` and
     ``response`` there may be a ``population``, a function ``draw(client, theta, n, rng) -> batch``
     that returns n observations of a client under a deployed θ; ``loss`` may be a function
-    ``loss(theta, batch) -> (value, gradient)`` of the mean loss over a batch.
+    ``loss(theta, batch) -> (value, gradient)`` of the mean loss over a batch, or a model of JAX or
+    PyTorch (:func:`jax_model`, :func:`torch_model`). Either may take all clients at once
+    (:func:`all_clients`).
     """
 
     def __init__(
@@ -65,6 +68,8 @@ class Problem:
         if (base is None) == (population is None):
             raise _native.InputError("problem: needed: either base or population")
         if population is not None:
+            if dim is None and isinstance(loss, Model):
+                dim = loss.dim
             base = section(kind="custom", dim=dim, intercept=intercept)
         elif dim is not None or intercept is not None:
             raise _native.InputError("problem: dim and intercept belong to a population; see base")

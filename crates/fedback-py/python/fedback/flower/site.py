@@ -43,9 +43,8 @@ def tables(settings: NodeSettings) -> fedback.Tables:
 @lru_cache(maxsize=64)
 def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
     """The same, from the files."""
-    spec = fedback.Spec(settings.spec).set(values(settings.set))
-    # All points of a sweep have the same rows.
-    return fedback.Tables(spec.at(0) if "sweep" in spec.table else spec, dict(files))
+    # All points of a sweep have the same rows; what has none is its only point.
+    return fedback.Tables(spec_at(settings, 0), dict(files))
 
 
 @lru_cache(maxsize=64)
