@@ -47,6 +47,12 @@ impl Costs {
         [steps, communications, uploads, sample_gradients, rows_drawn, deployments]
     }
 
+    /// What [`Costs::values`] gave.
+    pub(crate) fn of_values(values: [f64; 6]) -> Self {
+        let [steps, communications, uploads, sample_gradients, rows_drawn, deployments] = values;
+        Costs { steps, communications, uploads, sample_gradients, rows_drawn, deployments }
+    }
+
     /// A count by its name.
     pub fn named(&self, name: &str) -> Option<f64> {
         let place = Costs::NAMES.iter().position(|known| *known == name)?;

@@ -3,6 +3,7 @@
 use fedback_core::state::State;
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::incident::Incident;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::plan::Outline;
@@ -43,7 +44,7 @@ pub enum Event<'a> {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Ending {
     /// All rounds are closed and every repetition is finite.
     Done,

@@ -63,12 +63,8 @@ fn with_moments<T>(
 
 fn curve(plan: &Plan, mut moments: ExactCurve<'_>) -> Result<Outcome, Error> {
     let began = Instant::now();
-    let columns: Vec<Measurement> = Measurement::of(plan)
-        .into_iter()
-        .filter(|column| {
-            matches!(column, Measurement::Distance | Measurement::Risk | Measurement::Consensus)
-        })
-        .collect();
+    let mut columns = Measurement::of(plan);
+    columns.retain(|column| column.is_expected());
     let mut curve = Curve::new(&plan.spec, plan.clients(), &columns);
     curve.add_exact(&moments.moments());
     for round in 1..=plan.spec.rounds.0 {

@@ -115,6 +115,11 @@ impl Measurement {
         all
     }
 
+    /// Whether exact expectations have it.
+    pub(crate) fn is_expected(self) -> bool {
+        matches!(self, Measurement::Distance | Measurement::Risk | Measurement::Consensus)
+    }
+
     /// Whether more of it is better.
     pub fn is_gain(self) -> bool {
         match self {

@@ -1,6 +1,7 @@
 //! The curve of a run and what else it leaves, as data, as JSON and as CSV.
 
 mod csv;
+mod packed;
 
 pub use csv::points_to_csv;
 
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::incident::Incident;
 use fedback_theory::exact::Moments;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::costs::{Costs, Prices};
@@ -256,12 +257,12 @@ fn only_curve<S: Serializer>(exact: &Option<Box<Outcome>>, to: S) -> Result<S::O
 }
 
 /// One kind of trouble with one client.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reported {
     /// Its name, or its number from 0.
     pub client: String,
     /// `absent`, `refused` or `claimed`.
-    pub trouble: &'static str,
+    pub trouble: String,
     /// In how many rounds.
     pub rounds: u64,
     /// The first of them, from 1.
@@ -295,7 +296,7 @@ impl Reported {
                     Some(name) => name.clone(),
                     None => number.to_string(),
                 },
-                trouble: one.trouble.word(),
+                trouble: one.trouble.word().into(),
                 rounds: one.rounds,
                 first_round: one.first.0 + 1,
                 last_round: one.last.0 + 1,
@@ -307,7 +308,7 @@ impl Reported {
 }
 
 /// A repetition that stopped being finite.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// Its number, from 0.
     pub repetition: u64,

@@ -9,6 +9,7 @@ use fedback_lab::spec::{Document as Inner, Point};
 use pyo3::prelude::*;
 
 use crate::error::{InputError, raise};
+use crate::supervise::free;
 
 /// A spec as the library reads it.
 #[pyclass(frozen)]
@@ -78,7 +79,7 @@ impl Document {
 
     /// What a run would have to do with, without anything being run: (N, d, hash, swept).
     fn shape(&self, py: Python<'_>) -> PyResult<(usize, usize, String, bool)> {
-        let (plans, swept) = py.detach(|| self.plans()).map_err(raise)?;
+        let (plans, swept) = free(py, || self.plans()).map_err(raise)?;
         let plan = &plans[0];
         Ok((plan.clients(), plan.dim, plan.hash.clone(), swept))
     }

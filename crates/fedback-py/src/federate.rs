@@ -29,7 +29,7 @@ use crate::error::raise;
 use crate::numbers::{floats, pack, to_floats};
 use crate::outcome::Outcome;
 use crate::run::{Listener, Now, misfit};
-use crate::supervise::supervise;
+use crate::supervise::{free, supervise};
 
 /// Records every point of a spec before its round 0; their numbers.
 #[pyfunction]
@@ -39,7 +39,7 @@ pub fn begin_all(py: Python<'_>, document: &Document, store: PathBuf) -> PyResul
         let store = Store::open(&store)?;
         plans.iter().map(|plan| Ok(begin(&store, plan, Vec::new())?.0)).collect()
     };
-    py.detach(begin_all).map_err(raise)
+    free(py, begin_all).map_err(raise)
 }
 
 /// Runs one point of a spec with clients that `transport` reaches; goes on with the run `resume` where
@@ -66,7 +66,7 @@ pub fn federate(
         return Err(misfit("minimum", "found 0; allowed: 1 or more"));
     }
     let prepare = || prepare(document, point, store.as_deref(), resume);
-    let (plan, id, from) = match py.detach(prepare).map_err(raise)? {
+    let (plan, id, from) = match free(py, prepare).map_err(raise)? {
         Prepared::Ready(ready) => *ready,
         Prepared::Ended(outcome) => return Ok(*outcome),
     };
@@ -83,7 +83,7 @@ pub fn federate(
     };
     let (stop, now) = (&link.stop, Now::default());
     let tick = |py: Python<'_>| now.show(py, progress.as_ref());
-    let made = supervise(py, stop, tick, || {
+    let made = supervise(py, None, stop, tick, || {
         let mut listener = Listener { records: Vec::new(), now: &now };
         let store = store.as_deref().map(Store::open).transpose()?;
         let mut calling = &link;
@@ -111,7 +111,7 @@ pub fn federate(
         }
         _ => {}
     }
-    let exact = py.detach(|| plan.whole().and_then(Runnable::exact));
+    let exact = free(py, || plan.whole().and_then(Runnable::exact));
     let earlier = from.map(|from| from.records).unwrap_or_default();
     let records = earlier.into_iter().chain(records.into_iter().flatten()).collect();
     Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })

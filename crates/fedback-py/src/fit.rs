@@ -62,5 +62,5 @@ pub fn fit(
         let (fitted, folder) = lab::fit(files, &columns, &question, output)?;
         Ok((fitted.to_json(&folder).to_string(), fitted.all_warnings()))
     };
-    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+    supervise(py, None, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
 }

@@ -23,6 +23,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
+    supervise::imported();
     if let Some(threads) = fedback_lab::threads::of_pool(None) {
         // It fails where there is a pool already, which then is not ours to choose.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();

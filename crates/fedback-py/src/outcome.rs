@@ -1,27 +1,54 @@
-//! What a run leaves, as arrays.
+//! What a run leaves, as arrays; and as what pickles.
 
 use fedback_lab::chart::{self, Pair, label_of};
 use fedback_lab::event::Ending;
 use fedback_lab::measure::Measurement;
-use fedback_lab::outcome::Outcome as Inner;
+use fedback_lab::outcome::{CurvePoint, Outcome as Inner};
 use fedback_lab::recorded::RecordedRun;
 use fedback_lab::store::Record;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyType};
 
-use crate::error::InputError;
-use crate::numbers::{floats, pack};
+use crate::error::{InputError, raise};
+use crate::numbers::{floats, pack, to_floats};
 
 /// What a run, or exact expectations, left.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "fedback._native")]
 pub struct Outcome {
     pub inner: Inner,
     pub records: Vec<Record>,
     pub id: Option<i64>,
 }
 
+/// The arguments of the constructor: header, numbers, values of every repetition, number in the store.
+type Packed<'py> = (String, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Option<i64>);
+
 #[pymethods]
 impl Outcome {
+    /// What [`Outcome::__reduce__`] gave.
+    #[new]
+    fn new(header: &str, numbers: &[u8], values: &[u8], id: Option<i64>) -> PyResult<Self> {
+        let inner = Inner::unpack(header, &to_floats(numbers)?).map_err(raise)?;
+        let width = inner.curve.columns.len() * inner.repetitions as usize;
+        let values = to_floats(values)?;
+        let records = inner.curve.points.iter().zip(values.chunks(width.max(1)));
+        let record = |(point, values): (&CurvePoint, &[f64])| Record {
+            round: point.round,
+            seconds: None,
+            values: values.to_vec(),
+        };
+        let records = records.map(record).collect();
+        Ok(Outcome { records, inner, id })
+    }
+
+    /// What it pickles as: what it came to, small, and not what could be resumed.
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, Packed<'py>) {
+        let (this, py) = (slf.get(), slf.py());
+        let (header, numbers) = this.inner.pack();
+        let values = this.records.iter().flat_map(|record| record.values.iter().copied());
+        (slf.get_type(), (header, floats(py, numbers), floats(py, values), this.id))
+    }
+
     /// The object of the command's JSON contract, as text.
     #[getter]
     fn json(&self) -> String {

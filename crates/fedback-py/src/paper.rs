@@ -24,7 +24,7 @@ pub fn reproduce(
     let stop = AtomicBool::new(false);
     let request = Request { figures, quick, seed, folder: out };
     let work = || paper::reproduce(&request, &mut (), &stop);
-    let done = supervise(py, &stop, |_| Ok(()), work)?.map_err(raise)?;
+    let done = supervise(py, None, &stop, |_| Ok(()), work)?.map_err(raise)?;
     Ok((done.page, done.report.verdicts().to_string(), done.left_out))
 }
 
@@ -35,7 +35,7 @@ pub fn reproduce(
 pub fn credit(py: Python<'_>, file: Option<PathBuf>) -> PyResult<(PathBuf, Option<&'static str>)> {
     let stop = AtomicBool::new(false);
     let work = || credit_data::provide(file.as_deref(), &|_| (), &stop);
-    let fetched = supervise(py, &stop, |_| Ok(()), work)?.map_err(raise)?;
+    let fetched = supervise(py, None, &stop, |_| Ok(()), work)?.map_err(raise)?;
     let doubt = fetched.doubt();
     Ok((fetched.path, doubt))
 }

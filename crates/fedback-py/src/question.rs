@@ -20,7 +20,7 @@ use crate::document::Document;
 use crate::error::{raise, wrong};
 use crate::outcome::Outcome;
 use crate::run::misfit;
-use crate::supervise::supervise;
+use crate::supervise::{free, supervise};
 
 /// An answer to every point: what a sweep set, and the object of the JSON contract.
 type Answers = Vec<(String, String)>;
@@ -32,7 +32,7 @@ fn each<T: Send>(
     ask: impl Fn(&Plan) -> Result<T, Error> + Sync,
 ) -> PyResult<Vec<T>> {
     let work = || document.experiment()?.plans.iter().map(&ask).collect::<Result<Vec<T>, Error>>();
-    supervise(py, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
+    supervise(py, None, &AtomicBool::new(false), |_| Ok(()), work)?.map_err(raise)
 }
 
 /// What a sweep set to get to a plan, as JSON text.
@@ -132,7 +132,7 @@ pub fn plan(
     };
     let stop = AtomicBool::new(false);
     let share = AtomicU64::new(0);
-    let plan = py.detach(|| Experiment::only(&document.0)).map_err(raise)?;
+    let plan = free(py, || Experiment::only(&document.0)).map_err(raise)?;
     let tick = |py: Python<'_>| match &progress {
         Some(progress) => {
             let now = share.load(Ordering::Relaxed);
@@ -140,7 +140,7 @@ pub fn plan(
         }
         None => Ok(()),
     };
-    let advice = supervise(py, &stop, tick, || {
+    let advice = supervise(py, None, &stop, tick, || {
         let mut hear = |part: f64| share.store((1000.0 * part) as u64, Ordering::Relaxed);
         Advice::of(&plan, question, &mut hear, &mut (), &stop)
     })?

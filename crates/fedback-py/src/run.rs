@@ -19,7 +19,7 @@ use crate::custom::Functions;
 use crate::document::Document;
 use crate::error::{InputError, raise};
 use crate::outcome::Outcome;
-use crate::supervise::{supervise, with_threads};
+use crate::supervise::{free, supervise};
 
 /// Runs every point of a spec.
 #[pyfunction]
@@ -41,13 +41,13 @@ pub fn run(
         let why = "belong to a recorded run; say where it is recorded: store=\"fedback.db\"";
         return Err(misfit("tags, note", why));
     }
-    let (plans, _) = py.detach(|| document.plans()).map_err(raise)?;
+    let (plans, _) = free(py, || document.plans()).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     plans.iter().try_for_each(|plan| functions.check(plan))?;
     let threads = threads_for(&plans, threads);
     let complete: Vec<_> = plans.into_iter().map(|plan| functions.complete(plan)).collect();
     let all = || complete.iter().map(|plan| &**plan);
-    let ready = py.detach(|| Ready::new(all().collect())).map_err(raise)?;
+    let ready = free(py, || Ready::new(all().collect())).map_err(raise)?;
     let doubts = complete.first().map_or(&[][..], |plan| &plan.outline().spec.doubts);
     doubts.iter().try_for_each(|doubt| warn(py, &format!("doubted in the spec: {doubt}")))?;
     ready.warnings().iter().try_for_each(|warning| warn(py, warning))?;
@@ -77,11 +77,11 @@ pub fn resume(
     loss: Option<Py<PyAny>>,
 ) -> PyResult<Outcome> {
     let read = || RecordedRun::read(&crate::store::existing(&store)?, RunId(id));
-    let run = py.detach(read).map_err(raise)?;
+    let run = free(py, read).map_err(raise)?;
     if run.has_ended() {
         return Ok(Outcome::as_it_ended(run));
     }
-    let Reopened { run, plan } = py.detach(|| Reopened::new(run)).map_err(raise)?;
+    let Reopened { run, plan } = free(py, || Reopened::new(run)).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     functions.check(&plan)?;
     let threads = threads_for([&plan], threads);
@@ -107,7 +107,7 @@ pub fn replay(
     loss: Option<Py<PyAny>>,
 ) -> PyResult<(Outcome, bool)> {
     let reopen = || experiment::reopen(&crate::store::existing(&store)?, RunId(id));
-    let Reopened { run, plan } = py.detach(reopen).map_err(raise)?;
+    let Reopened { run, plan } = free(py, reopen).map_err(raise)?;
     let functions = Functions::new(py, draw, loss)?;
     functions.check(&plan)?;
     let threads = threads_for([&plan], None);
@@ -147,9 +147,9 @@ fn listening<T: Send>(
 ) -> PyResult<(T, Vec<Vec<Record>>)> {
     let (stop, now, result) = (AtomicBool::new(false), Now::default(), Mutex::new(None));
     let tick = |py: Python<'_>| now.show(py, progress);
-    let supervised = supervise(py, &stop, tick, || {
+    let supervised = supervise(py, threads, &stop, tick, || {
         let mut listener = Listener { records: Vec::new(), now: &now };
-        let made = with_threads(threads, || work(&mut listener, &stop));
+        let made = work(&mut listener, &stop);
         let made = made.map(|made| (made, listener.records));
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
     });

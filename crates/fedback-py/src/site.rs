@@ -14,6 +14,7 @@ use crate::custom::{Functions, Parts};
 use crate::document::Document;
 use crate::error::{InputError, RunError, raise};
 use crate::numbers::{floats, to_floats, unpack};
+use crate::supervise::free;
 use crate::tables::{SiteTables, only};
 
 /// Does the work of clients when a server asks for it.
@@ -44,12 +45,12 @@ impl Site {
         let point = only(document)?;
         if let Some(tables) = tables {
             let build = || tables.0.site(&point, &inner.directory, &inner.origin);
-            let (plan, federation) = py.detach(build).map_err(raise)?;
+            let (plan, federation) = free(py, build).map_err(raise)?;
             return Ok(Site { plan, problem: Problem::BuiltIn(Box::new(federation)) });
         }
         if point.spec.problem.custom_part().is_none() {
             let build = || Plan::site(point, &inner.directory, &inner.origin);
-            let (plan, federation) = py.detach(build).map_err(raise)?;
+            let (plan, federation) = free(py, build).map_err(raise)?;
             return Ok(Site { plan, problem: Problem::BuiltIn(Box::new(federation)) });
         }
         let plan = CustomPlan::new(point, &inner.directory, &inner.origin).map_err(raise)?;
@@ -133,7 +134,7 @@ impl Site {
             .collect();
         let key = (Seed(seed), Round(round));
         let given = Given { asked: &asked, broadcasts: &broadcasts, kept: &kept };
-        let updates = py.detach(|| match &self.problem {
+        let updates = free(py, || match &self.problem {
             Problem::BuiltIn(federation) => self
                 .plan
                 .work(&**federation, key, given)

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::error::raise;
 use crate::outcome::Outcome;
 use crate::run::warn;
+use crate::supervise::free;
 
 /// A store that must be there.
 pub fn existing(path: &Path) -> Result<Store, Error> {
@@ -36,8 +37,8 @@ pub fn runs(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 /// What a recorded run left so far.
 #[pyfunction]
 pub fn load(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<Outcome> {
-    let run = py.detach(|| read(&path, id)).map_err(raise)?;
-    let inner = py.detach(|| run.outcome());
+    let run = free(py, || read(&path, id)).map_err(raise)?;
+    let inner = free(py, || run.outcome());
     Ok(Outcome { inner, records: run.stored.records, id: Some(id) })
 }
 
@@ -45,7 +46,7 @@ pub fn load(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<Outcome> {
 #[pyfunction]
 pub fn show(py: Python<'_>, id: i64, path: PathBuf) -> PyResult<String> {
     let work = || Ok(json!(Shown::of(&read(&path, id)?)).to_string());
-    py.detach(work).map_err(raise)
+    free(py, work).map_err(raise)
 }
 
 /// What differs between recorded runs, as JSON text: every key with a list of values.
@@ -57,7 +58,7 @@ pub fn differing(py: Python<'_>, ids: Vec<i64>, path: PathBuf) -> PyResult<Strin
         let found = found.into_iter().map(|one| (one.key, json!(one.values)));
         Ok(Value::Object(found.collect()).to_string())
     };
-    py.detach(work).map_err(raise)
+    free(py, work).map_err(raise)
 }
 
 /// Replaces the note and the tags of a run; what is not given stays.
@@ -104,7 +105,7 @@ pub fn rm(mut ids: Vec<i64>, path: PathBuf) -> PyResult<()> {
 /// Writes a run as a store of its own.
 #[pyfunction]
 pub fn write_bundle(py: Python<'_>, id: i64, out: PathBuf, path: PathBuf) -> PyResult<()> {
-    py.detach(|| bundle::write(&read(&path, id)?, &out)).map_err(raise)
+    free(py, || bundle::write(&read(&path, id)?, &out)).map_err(raise)
 }
 
 /// Takes the runs of a bundle into a store, and says their numbers there.
@@ -119,7 +120,7 @@ pub fn import_bundle(py: Python<'_>, file: PathBuf, path: PathBuf) -> PyResult<V
         let ids = bundle::read(&file, &path)?;
         Ok(ids.into_iter().map(|id| id.0).collect())
     };
-    py.detach(work).map_err(raise)
+    free(py, work).map_err(raise)
 }
 
 /// The rows of a CSV file, called `place` in messages, with their scores; how many columns these
@@ -146,7 +147,7 @@ pub fn score(
         let logistic = matches!(run.spec.problem.loss, Loss::Logistic(_));
         Ok((scored.csv, if logistic { 3 } else { 1 }))
     };
-    py.detach(work).map_err(raise)
+    free(py, work).map_err(raise)
 }
 
 fn read(path: &Path, id: i64) -> Result<RecordedRun, Error> {

@@ -1,8 +1,13 @@
-//! Long work beside a Python thread that stays alive: the interpreter is free while Rust works,
-//! Ctrl-C is noticed, progress is shown.
+//! Work while the interpreter is free; long work beside a Python thread that stays alive, so that Ctrl-C is
+//! noticed and progress is shown.
+//!
+//! All work of the library goes through here, because of threads. The one pool of all calls does not survive
+//! a fork: a child has a copy of it without its threads and would wait for them for ever. So a process that
+//! did not import the package itself makes a pool for every call. A new one pool for the child was weighed:
+//! it takes a lock, and a fork may copy that as well while it is held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use fedback_lab::threads;
@@ -11,10 +16,24 @@ use pyo3::prelude::*;
 /// How long Ctrl-C may wait to be noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Does `work` on another thread and waits for it. `tick` is called now and then; an exception, of it
+/// The process that imported the package, whose pool has threads.
+static PROCESS: OnceLock<u32> = OnceLock::new();
+
+/// Says that this process imports the package.
+pub fn imported() {
+    let _ = PROCESS.set(std::process::id());
+}
+
+/// Does `work` while the interpreter is free.
+pub fn free<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
+    py.detach(|| with_threads(None, work))
+}
+
+/// Does `work` on so many threads (see [`with_threads`]) and waits for it. `tick` is called now and then; an exception, of it
 /// or of a signal, sets `stop` and is raised when the work has stopped.
 pub fn supervise<T: Send>(
     py: Python<'_>,
+    threads: Option<usize>,
     stop: &AtomicBool,
     mut tick: impl FnMut(Python<'_>) -> PyResult<()>,
     work: impl FnOnce() -> T + Send,
@@ -23,7 +42,7 @@ pub fn supervise<T: Send>(
     let mut raised = None;
     let result = std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
-            let result = work();
+            let result = with_threads(threads, work);
             // The other end is there as long as this thread is waited for.
             let _ = done.send(());
             result
@@ -52,11 +71,16 @@ pub fn supervise<T: Send>(
 }
 
 /// Runs `work` with so many threads; with all of the machine's where none is said.
-pub fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> T {
+fn with_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> T {
     let threads = threads.map(|threads| threads.min(threads::MOST));
-    let pool = threads.and_then(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().ok());
-    match pool {
-        Some(pool) => pool.install(work),
-        None => work(),
+    let forked = PROCESS.get() != Some(&std::process::id());
+    if threads.is_none() && !forked {
+        return work();
+    }
+    // As many as there are cores, or as the environment says, are 0 to the builder.
+    let threads = threads.or(threads::of_pool(None)).unwrap_or(0);
+    match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(work),
+        Err(_) => work(),
     }
 }
