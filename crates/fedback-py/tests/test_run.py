@@ -181,7 +181,7 @@ def test_doubts_are_repeated(two_sites):
         ({"algorithm.cohort": 1}, 'the scheme "full" uses every client'),
         ({"problem.base.noise": -1.0}, "problem.base.noise: found -1"),
         ({"problem.base.nosie": 1.0}, "did you mean noise"),
-        ({"algorithm.start": float("nan")}, "not JSON compliant"),
+        ({"algorithm.start": float("nan")}, "algorithm.start: found nan; allowed: .* finite"),
         ({"problem.loss": {"kind": "custom"}}, r'"custom" needs a function loss='),
     ],
 )
@@ -276,5 +276,5 @@ def test_the_paper_and_the_schema(tmp_path):
     with pytest.raises(fedback.InputError, match="no-such"):
         fedback.reproduce(["no-such"], out=tmp_path / "page")
     assert "algorithm" in fedback.schema()["properties"]
-    with pytest.raises(fedback.InputError, match="allowed: 'credit'"):
+    with pytest.raises(fedback.InputError, match="table: found 'debit'; allowed: credit"):
         fedback.data("debit")

@@ -21,6 +21,7 @@ from .commands import (
     run,
     schema,
     solve,
+    sweep,
 )
 from .models import Model, jax_model, jax_population, torch_model
 from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, score, show
@@ -111,6 +112,7 @@ __all__ = [
     "show",
     "solve",
     "squared",
+    "sweep",
     "table",
     "torch_model",
 ]

@@ -8,6 +8,7 @@ different numbers of rows. A function of either form meets batches of both.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,7 +58,8 @@ def begin(draw: Callable[..., Any], clients: bytes, streams: _native.Streams) ->
 
 def batch(features: bytearray, labels: bytearray, dim: int, sizes: list[int]) -> Batch:
     """Built-in observations as a function sees them: an array, or features and labels."""
-    rows, marks = numbers(features).reshape(-1, dim), numbers(labels)
+    rows: np.ndarray = numbers(features).reshape(-1, dim)
+    marks = numbers(labels)
     if len(set(sizes)) == 1:
         rows = rows.reshape(len(sizes), -1, dim)
         return (rows, marks.reshape(len(sizes), -1)) if labels else rows
@@ -188,7 +190,7 @@ def _alone(batch: Batch, members: int) -> Iterator[Batch]:
         return iter(batch)
     if isinstance(batch, tuple) and all(isinstance(one, np.ndarray) for one in batch):
         return zip(*batch)
-    return (_map(batch, lambda array, k=member: array[k]) for member in range(members))
+    return (_map(batch, operator.itemgetter(member)) for member in range(members))
 
 
 def _stacked(batch: Each) -> Batch:

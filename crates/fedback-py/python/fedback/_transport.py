@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ._custom import numbers
 
@@ -27,10 +28,10 @@ class Order:
     seed: int
     plan_hash: str
     again: bool
-    thetas: np.ndarray
-    repetitions: np.ndarray
-    clients: np.ndarray
-    kept: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    thetas: npt.NDArray[Any]
+    repetitions: npt.NDArray[Any]
+    clients: npt.NDArray[Any]
+    kept: npt.NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0)))
     rounds: int | None = None
     point: int | None = None
     run: int | None = None
@@ -42,7 +43,7 @@ class Transport(Protocol):
     def ask(self, order: Order) -> None:
         """Sends an order; does not wait for answers."""
 
-    def next(self) -> tuple | None:
+    def next(self) -> tuple[Any, ...] | None:
         """What comes next: ``("update", round, repetition, client, delta)``, with what the client
         keeps now as a sixth where the algorithm keeps something, ``("absent", client, reason)``,
         ``("claimed", client, reason)`` where somebody claimed a client that is another's, or
@@ -66,12 +67,16 @@ def ask(
     """Hands an order over."""
     plan_hash, again, broadcast, each = plan
     models = numbers(thetas).reshape(-1, broadcast)
-    pairs = [np.frombuffer(one, dtype="<u4").copy() for one in (repetitions, clients)]
-    own = numbers(kept).reshape(len(pairs[1]), each)
-    transport.ask(Order(*key, plan_hash, again, models, *pairs, own, *about))
+    which, whose = (np.frombuffer(one, dtype="<u4").copy() for one in (repetitions, clients))
+    own = numbers(kept).reshape(len(whose), each)
+    (round, step, seed), (rounds, point, run) = key, about
+    order = Order(
+        round, step, seed, plan_hash, again, models, which, whose, own, rounds, point, run
+    )
+    transport.ask(order)
 
 
-def arrival(transport: Transport) -> tuple | None:
+def arrival(transport: Transport) -> tuple[Any, ...] | None:
     """Takes what came next: five things are an update, three an absence or a claim, none a
     deadline."""
     came: Any = transport.next()

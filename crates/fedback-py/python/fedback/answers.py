@@ -5,14 +5,20 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from .plots import COLOURS
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-class Answer(Mapping):
+    from .plots import Drawn
+    from .spec import Spec
+
+
+class Answer(Mapping[str, Any]):
     """An answer of theory: the object that the command prints with ``--json``, its fields as
     attributes; lists of numbers are arrays."""
 
@@ -22,7 +28,10 @@ class Answer(Mapping):
         self.set = dict(set or {})
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and name in self._fields:
+        if name.startswith("_"):
+            # Asked for by copy and pickle too, before there are fields.
+            raise AttributeError(name)
+        if name in self._fields:
             return _arrays(self._fields[name])
         raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {', '.join(self)}")
 
@@ -40,7 +49,8 @@ class Answer(Mapping):
 
     def to_dict(self) -> dict[str, Any]:
         """A copy of the object."""
-        return json.loads(json.dumps(self._fields))
+        copy: dict[str, Any] = json.loads(json.dumps(self._fields))
+        return copy
 
     _shown: tuple[str, ...] = ()
 
@@ -113,7 +123,7 @@ class Certificate(_Pictured):
 
     _shown = ("verdict", "reason")
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws every client's share of the average sensitivity, the largest on top."""
         import matplotlib.pyplot as plt
 
@@ -125,7 +135,7 @@ class Certificate(_Pictured):
         ax.set_xlabel("share of the average sensitivity, %")
         ax.set_ylabel("client")
         ax.set_title(self["verdict"])
-        return ax
+        return cast("Drawn", ax)
 
 
 class Plan(_Pictured):
@@ -134,11 +144,11 @@ class Plan(_Pictured):
 
     _shown = ("scheme", "cohort", "local_steps", "beta", "gamma", "steps", "total_time", "binding")
 
-    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Any) -> None:
+    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Spec | None) -> None:
         super().__init__(fields, svg)
         self.spec = spec
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws the total cost over local steps: the cheapest for each number of them as a solid
         line, and dashed, since not searched as closely, one for every scheme and cohort."""
         import matplotlib.pyplot as plt
@@ -170,7 +180,7 @@ class Plan(_Pictured):
         ax.set_ylabel("total cost, in local steps")
         ax.legend(frameon=False, fontsize="small")
         ax.grid(alpha=0.25)
-        return ax
+        return cast("Drawn", ax)
 
 
 class Fit(_Pictured):
@@ -178,6 +188,6 @@ class Fit(_Pictured):
 
     _shown = ("response", "features", "shape")
 
-    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Any) -> None:
+    def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Spec) -> None:
         super().__init__(fields, svg)
         self.spec = spec

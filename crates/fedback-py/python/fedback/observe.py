@@ -13,8 +13,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -29,28 +30,29 @@ class NoFunction(ValueError):
     """There is no such function; the message says what to give instead."""
 
 
-def function(name: str) -> Callable:
+def function(name: str) -> Callable[..., Any]:
     """The function `module:function` or `/path/file.py:function`."""
     place, _, attribute = name.rpartition(":")
     if not place:
         raise NoFunction(f"observe is {name!r}; give module:function")
     if place.endswith(".py"):
         found = importlib.util.spec_from_file_location(Path(place).stem, place)
-        if not Path(place).is_file():
+        if found is None or found.loader is None or not Path(place).is_file():
             raise NoFunction(f"observe names {place}, which is not there")
         module = importlib.util.module_from_spec(found)
         found.loader.exec_module(module)
     else:
         module = importlib.import_module(place)
-    if not callable(getattr(module, attribute, None)):
+    named: Any = getattr(module, attribute, None)
+    if not callable(named):
         raise NoFunction(f"{place} has no function {attribute}")
-    return getattr(module, attribute)
+    return cast("Callable[..., Any]", named)
 
 
 class Observer:
     """Answers questions with a function's observations."""
 
-    def __init__(self, observe: Callable) -> None:
+    def __init__(self, observe: Callable[..., Any]) -> None:
         self._observe = observe
         self._key: list[int] | None = None
         self._draws = 0
@@ -79,13 +81,13 @@ class Observer:
         if draw == 0:
             (rng,) = generators(np.array([key], dtype=np.uint64))
             self._key, self._draws, self._rng = key, 0, rng
-        if (key, draw) != (self._key, self._draws):
+        if self._rng is None or (key, draw) != (self._key, self._draws):
             raise ValueError(f"draw {draw} of a client whose earlier ones were made elsewhere")
         self._draws += 1
         return self._rng
 
 
-def serve(observe: Callable, source: BinaryIO, sink: BinaryIO) -> None:
+def serve(observe: Callable[..., Any], source: BufferedReader, sink: BinaryIO) -> None:
     """Answers until whoever asks has hung up."""
     observer = Observer(observe)
     while source.peek(1):
@@ -93,7 +95,7 @@ def serve(observe: Callable, source: BinaryIO, sink: BinaryIO) -> None:
         sink.flush()
 
 
-def private() -> tuple[BinaryIO, BinaryIO]:
+def private() -> tuple[BufferedReader, BinaryIO]:
     """Standard input and output, for nobody else: what a function or one of its libraries prints
     goes to standard error, and there is nothing for it to read."""
     sys.stdout.flush()

@@ -7,9 +7,22 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+
+from ._native import InputError
 
 if TYPE_CHECKING:
-    from .results import Curve
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .results import Curve, Floats, Wholes
+
+    class Drawn(Axes):
+        """Axes, whose figure is no part of another one unless the caller's were."""
+
+        @property
+        def figure(self) -> Figure: ...
+
 
 #: Colours that differ in grey and for the colour-blind (Okabe and Ito 2008).
 COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
@@ -45,18 +58,18 @@ def plot(
     size: str = "screen",
     ax: Any = None,
     colours: Sequence[str] | None = None,
-):
+) -> Axes | npt.NDArray[Any]:
     """Draws a measurement of curves over what they cost, or final values over a parameter."""
     import matplotlib.pyplot as plt
 
     if y is None:
         y = next((name for name in NAMES if name in curves[0].columns), None)
         if y is None:
-            raise ValueError("nothing was measured that could be drawn")
+            raise InputError("nothing was measured that could be drawn")
     if size not in SIZES:
-        raise ValueError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
+        raise InputError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
     if map is not None and (panels is not None or x in OVER):
-        raise ValueError("map: needs another swept parameter as x, and no panels")
+        raise InputError("map: needs another swept parameter as x, and no panels")
     with plt.rc_context({} if size == "screen" else {"font.size": 8.5}):
         if panels is not None:
             return _panels(curves, y, x, _parameter(curves, panels, "panels"), size)
@@ -67,7 +80,10 @@ def plot(
         return _panel(ax, curves, y, x, size, colours)
 
 
-def _panel(ax, curves: Sequence[Curve], y: str, x: str, size: str, colours=None, hidden=()):
+def _panel(
+    ax: Axes, curves: Sequence[Curve], y: str, x: str, size: str,
+    colours: Sequence[str] | None = None, hidden: Sequence[str] = (),
+) -> Axes:  # fmt: skip
     """One drawing with its axes and its legend, which does not name ``hidden`` parameters."""
     key = None if x in OVER else _parameter(curves, x)
     width = 26 if size == "single" else 80
@@ -83,13 +99,13 @@ def _panel(ax, curves: Sequence[Curve], y: str, x: str, size: str, colours=None,
     if y in LOGARITHMIC and any((curve.mean(y) > 0).any() for curve in curves):
         ax.set_yscale("log")
     many = len(ax.get_legend_handles_labels()[0]) > len(COLOURS) + 1
-    beside = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
     ax.legend(frameon=False, **(beside if many else {}))
     ax.grid(alpha=0.25)
     return ax
 
 
-def _panels(curves: Sequence[Curve], y: str, x: str, key: str, size: str) -> np.ndarray:
+def _panels(curves: Sequence[Curve], y: str, x: str, key: str, size: str) -> npt.NDArray[Any]:
     """A panel for each value of a parameter, with the same axes and one legend."""
     import matplotlib.pyplot as plt
 
@@ -112,7 +128,7 @@ def _panels(curves: Sequence[Curve], y: str, x: str, key: str, size: str) -> np.
     return axes.flat[: len(values)]
 
 
-def _map(ax, curves: Sequence[Curve], x: str, y: str, measurement: str):
+def _map(ax: Axes, curves: Sequence[Curve], x: str, y: str, measurement: str) -> Axes:
     """A heat map of final values over two parameters."""
     from matplotlib.colors import LogNorm
 
@@ -121,7 +137,7 @@ def _map(ax, curves: Sequence[Curve], x: str, y: str, measurement: str):
     for curve in curves:
         place = upwards.index(curve.set[y]), across.index(curve.set[x])
         if not np.isnan(values[place]):
-            raise ValueError(f"map: several runs have {x} {curve.set[x]} and {y} {curve.set[y]}")
+            raise InputError(f"map: several runs have {x} {curve.set[x]} and {y} {curve.set[y]}")
         values[place] = curve.mean(measurement)[-1]
     norm = LogNorm() if measurement in LOGARITHMIC and np.nanmin(values) > 0 else None
     drawn = ax.pcolormesh(values, cmap="viridis", norm=norm)
@@ -147,14 +163,13 @@ def _parameter(curves: Sequence[Curve], name: str, word: str = "x") -> str:
     """A key that a sweep set, whole or by its last part."""
     keys = list(dict.fromkeys(key for curve in curves for key in curve.set))
     found = [key for key in keys if key == name or key.rsplit(".", 1)[-1] == name]
-    is_number = lambda key, curve: isinstance(curve.set.get(key), (int, float))
-    if len(found) == 1 and all(is_number(found[0], curve) for curve in curves):
+    if len(found) == 1 and all(isinstance(c.set.get(found[0]), (int, float)) for c in curves):
         return found[0]
     allowed = ", ".join([*OVER, *keys] if word == "x" else keys)
-    raise ValueError(f"{word}: found {name!r}; allowed: {allowed}")
+    raise InputError(f"{word}: found {name!r}; allowed: {allowed}")
 
 
-def _over(curve: Curve, x: str) -> np.ndarray:
+def _over(curve: Curve, x: str) -> Floats | Wholes:
     if x in COSTS:
         return curve.costs[x]
     if x == "time":
@@ -162,13 +177,17 @@ def _over(curve: Curve, x: str) -> np.ndarray:
     return curve.rounds if x == "round" else curve.steps
 
 
-def _band(curve: Curve, y: str) -> np.ndarray | None:
+def _band(curve: Curve, y: str) -> Floats | None:
     """Two standard errors, where there are several repetitions."""
-    several = curve.is_simulated and curve.repetitions > 1
-    return 2.0 * curve.standard_error(y) if several else None
+    error = curve._error(y)
+    return None if error is None else 2.0 * error
 
 
-def _curves(ax, curves, x: str, y: str, colours: Sequence[str], hidden=()) -> None:
+def _curves(
+    ax: Axes, curves: Sequence[Curve], x: str, y: str, colours: Sequence[str],
+    hidden: Sequence[str] = (),
+) -> None:  # fmt: skip
+
     many = len(curves) > len(COLOURS)
     any_exact = False
     for curve, colour in zip(curves, colours):
@@ -180,7 +199,7 @@ def _curves(ax, curves, x: str, y: str, colours: Sequence[str], hidden=()) -> No
             low = np.maximum(values - error, values * 1e-3) if y in LOGARITHMIC else values - error
             ax.fill_between(places, low, values + error, color=colour, alpha=0.2, linewidth=0)
         # Mathematics takes no time of the run.
-        exact = curve.exact if curve.is_simulated and x != "time" else None
+        exact = curve._exact if x != "time" else None
         if exact is not None and y in exact.columns:
             ax.plot(_over(exact, x), exact.mean(y), "--", color=colour, linewidth=1.0)
             any_exact = True
@@ -196,7 +215,9 @@ def _label(curve: Curve, hidden: Sequence[str]) -> str:
     return ", ".join(f"{key.rsplit('.', 1)[-1]} {value}" for key, value in others) or "simulated"
 
 
-def _finals(ax, curves: Sequence[Curve], key: str, y: str, hidden=()) -> None:
+def _finals(
+    ax: Axes, curves: Sequence[Curve], key: str, y: str, hidden: Sequence[str] = ()
+) -> None:
     """Final values over a parameter, one line for each setting of the others."""
     series: dict[str, list[Curve]] = {}
     for curve in curves:
@@ -210,13 +231,13 @@ def _finals(ax, curves: Sequence[Curve], key: str, y: str, hidden=()) -> None:
             yerr=errors if len(errors) == len(members) else None, marker="o", markersize=4,
             color=colour, linewidth=1.2, capsize=2, label=label,
         )  # fmt: skip
-        exact = [
-            (curve.set[key], curve.exact.mean(y)[-1])
+        expected = [
+            (curve.set[key], exact.mean(y)[-1])
             for curve in members
-            if curve.is_simulated and curve.exact is not None and y in curve.exact.columns
+            if (exact := curve._exact) is not None and y in exact.columns
         ]
-        if exact:
-            ax.plot(*zip(*exact), "--", color=colour, linewidth=1.0)
+        if expected:
+            ax.plot(*zip(*expected), "--", color=colour, linewidth=1.0)
             any_exact = True
     if any_exact:
         ax.plot([], [], "--", color="black", linewidth=1.0, label="exact")

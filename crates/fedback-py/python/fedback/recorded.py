@@ -9,33 +9,36 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import numpy as np
 
-from . import _native
+from . import _arguments, _native
+from ._arguments import LARGEST, chosen, given, path, whole, wholes, words
 from .answers import Answer
-from .results import Run, Sweep
+from .literals import Format
+from .results import Floats, Run, Sweep
 from .sections import as_csv
 from .spec import Spec
 
-PathLike = str | os.PathLike
+PathLike = str | os.PathLike[str]
 
 
 def runs(store: PathLike = "fedback.db") -> list[dict[str, Any]]:
     """The runs of a store, newest first; none where there is no store."""
-    return json.loads(_native.runs(os.fspath(store)))
+    found: list[dict[str, Any]] = json.loads(_native.runs(path("store", store)))
+    return found
 
 
 def load(id: int, *, store: PathLike = "fedback.db") -> Run:
     """What a recorded run left so far."""
-    return Run(_native.load(id, os.fspath(store)))
+    return Run(_native.load(whole("id", id), path("store", store)))
 
 
-def compare(ids: Sequence[int], *, store: PathLike = "fedback.db") -> Sweep:
+def compare(ids: Sequence[int], *, store: PathLike = "fedback.db") -> Sweep[Run]:
     """Recorded runs side by side; ``.plot()`` draws them into one figure, ``.to_pandas()`` gives
     one frame."""
-    return Sweep(load(id, store=store) for id in ids)
+    return Sweep(load(id, store=store) for id in wholes("ids", ids))
 
 
 class Shown(Answer):
@@ -53,20 +56,17 @@ class Shown(Answer):
 @overload
 def show(id: int, /, *, store: PathLike = ...) -> Shown: ...
 @overload
-def show(id: int, other: int, /, *others: int, store: PathLike = ...) -> dict[str, list]: ...
-def show(*ids: int, store: PathLike = "fedback.db") -> Shown | dict[str, list]:
+def show(id: int, other: int, /, *others: int, store: PathLike = ...) -> dict[str, list[Any]]: ...
+def show(*ids: int, store: PathLike = "fedback.db") -> Shown | dict[str, list[Any]]:
     """What a recorded run was, and what came of it; of several runs what differs: every key with
     its value in each of them."""
-    if len(ids) == 1:
-        return Shown(json.loads(_native.show(ids[0], os.fspath(store))))
-    if not ids:
+    known, place = wholes("ids", ids), path("store", store)
+    if len(known) == 1:
+        return Shown(json.loads(_native.show(known[0], place)))
+    if not known:
         raise _native.InputError("show: found no run; needed: the number of one or more")
-    return json.loads(_native.differing(list(ids), os.fspath(store)))
-
-
-def words(tags: str | Iterable[str]) -> list[str]:
-    """Tags as a list; a single one may stand alone."""
-    return [tags] if isinstance(tags, str) else list(tags)
+    differing: dict[str, list[Any]] = json.loads(_native.differing(known, place))
+    return differing
 
 
 def note(
@@ -77,56 +77,56 @@ def note(
     store: PathLike = "fedback.db",
 ) -> None:
     """Replaces the note of a recorded run, and its tags; what is not given stays as it is."""
-    _native.note(id, text, None if tags is None else words(tags), os.fspath(store))
+    _native.note(
+        whole("id", id), given(_arguments.text, "text", text), given(words, "tags", tags),
+        path("store", store),
+    )  # fmt: skip
 
 
 def rm(*ids: int, store: PathLike = "fedback.db") -> None:
     """Removes recorded runs, all of them or none. One that is running is refused."""
-    _native.rm(list(ids), os.fspath(store))
+    _native.rm(wholes("ids", ids), path("store", store))
 
 
-def export(id: int, out: PathLike, *, format: str, store: PathLike = "fedback.db") -> Path:
+def export(id: int, out: PathLike, *, format: Format, store: PathLike = "fedback.db") -> Path:
     """Writes a recorded run to the file ``out``, and returns its path. ``format`` is ``"csv"``,
     ``"json"``, ``"svg"`` or ``"bundle"``: a store of its own with this run and without its data,
     for :func:`import_bundle`."""
-    path = Path(out)
+    file, place, id = Path(path("out", out)), path("store", store), whole("id", id)
+    chosen("format", format, get_args(Format))
     if format == "bundle":
-        _native.write_bundle(id, path, os.fspath(store))
-        return path
-    texts = {
-        "csv": lambda outcome: outcome.csv,
-        "json": lambda outcome: outcome.json + "\n",
-        "svg": lambda outcome: outcome.svg(),
-    }
-    if format not in texts:
-        allowed = ", ".join([*texts, "bundle"])
-        raise _native.InputError(f"format: found {format!r}; allowed: {allowed}")
-    text = texts[format](_native.load(id, os.fspath(store)))
-    path.write_text(text, encoding="utf-8")
-    return path
+        _native.write_bundle(id, file, place)
+        return file
+    outcome = _native.load(id, place)
+    texts = {"csv": lambda: outcome.csv, "json": lambda: outcome.json + "\n", "svg": outcome.svg}
+    file.write_text(texts[format](), encoding="utf-8")
+    return file
 
 
 def import_bundle(path: PathLike, *, store: PathLike = "fedback.db") -> list[int]:
     """Takes the run of a bundle, or all runs of another store, into a store, which is made where
     there is none; returns their numbers there."""
-    return _native.import_bundle(os.fspath(path), os.fspath(store))
+    file, place = _arguments.path("path", path), _arguments.path("store", store)
+    return _native.import_bundle(file, place)
 
 
 def score(
     id: int, rows: Any, *, repetition: int | None = None, store: PathLike = "fedback.db"
-) -> dict[str, np.ndarray]:
+) -> dict[str, Floats]:
     """Scores rows with the final model of a recorded run, or that of one repetition instead of
     their average. ``rows`` is a CSV file or whatever :func:`table` takes, with the columns of the
     run's table. Returns ``score``, ``probability`` and ``prediction`` of every row (of the squared
     loss ``prediction`` alone), NaN where a row has none because a cell is missing;
     ``frame.assign(**fedback.score(1, frame))`` adds them to a frame."""
-    place = os.fspath(rows) if isinstance(rows, PathLike) else "rows"
+    file = isinstance(rows, (str, os.PathLike))
+    place = path("rows", rows) if file else "rows"
     try:
-        data = Path(rows).read_bytes() if isinstance(rows, PathLike) else as_csv(rows)
+        data = Path(place).read_bytes() if file else as_csv(rows)
     except OSError as error:
         raise _native.InputError(f"{place}: cannot be read: {error.strerror}") from None
-    text, added = _native.score(id, data, place, repetition, os.fspath(store))
-    names, *lines = csv.reader(io.StringIO(text))
+    repetition = given(whole, "repetition", repetition, least=-LARGEST)
+    scored, added = _native.score(whole("id", id), data, place, repetition, path("store", store))
+    names, *lines = csv.reader(io.StringIO(scored))
     cells = np.array([line[-added:] for line in lines]).reshape(-1, added)
     numbers = np.where(cells == "", "nan", cells).astype(float)
     return dict(zip(names[-added:], numbers.T))

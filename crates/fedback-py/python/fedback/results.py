@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import html
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native
 from ._custom import numbers
+from .literals import Over, Size
 from .plots import COLOURS, plot
 
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    from matplotlib.axes import Axes
 
-def _whole(data: bytes) -> np.ndarray:
+    from .answers import Answer
+    from .plots import Drawn
+
+Floats = npt.NDArray[np.float64]
+Wholes = npt.NDArray[np.int64]
+#: What a point of a sweep comes to.
+Point = TypeVar("Point", bound="Curve | Answer")
+
+
+def _whole(data: bytes) -> Wholes:
     return np.frombuffer(data, dtype="<u8").astype(np.int64)
 
 
@@ -24,19 +39,24 @@ class Curve:
         self._native = native
         self._json: dict[str, Any] = json.loads(native.json)
         #: Rounds closed, and local steps made, at every record.
-        self.rounds: np.ndarray = _whole(native.rounds)
-        self.steps: np.ndarray = _whole(native.steps)
+        self.rounds: Wholes = _whole(native.rounds)
+        self.steps: Wholes = _whole(native.steps)
         #: Seconds of work by every record; none of exact expectations.
-        self.times: np.ndarray = np.frombuffer(native.times, dtype="<f8")
+        self.times: Floats = np.frombuffer(native.times, dtype="<f8")
         #: The names of what was measured.
         self.columns: list[str] = native.columns
         #: What a sweep set to get here.
         self.set: dict[str, Any] = json.loads(native.set)
 
+    def __reduce__(self) -> tuple[type[Curve], tuple[_native.Outcome]]:
+        # Everything else is read from it.
+        return type(self), (self._native,)
+
     @property
     def name(self) -> str:
         """The spec's name."""
-        return self._json["name"]
+        name: str = self._json["name"]
+        return name
 
     @property
     def label(self) -> str:
@@ -46,43 +66,50 @@ class Curve:
     @property
     def clients(self) -> int:
         """How many clients."""
-        return self._json["clients"]
+        clients: int = self._json["clients"]
+        return clients
 
     #: Whether it was simulated; exact expectations are not.
-    is_simulated = False
+    is_simulated: bool = False
 
     @property
-    def costs(self) -> dict[str, np.ndarray]:
+    def costs(self) -> dict[str, Floats]:
         """What it took to get to every record, per repetition: steps, communications, uploads,
         sample_gradients, rows_drawn, deployments."""
         counts = [point["costs"] for point in self._json["curve"]]
-        return {name: np.array([count[name] for count in counts]) for name in counts[0]}
+        return {
+            name: np.array([count[name] for count in counts], dtype=float) for name in counts[0]
+        }
 
     @property
     def client_names(self) -> list[str] | None:
         """Their names, where the data have any."""
-        return self._json["client_names"]
+        names: list[str] | None = self._json["client_names"]
+        return names
 
     @property
     def dim(self) -> int:
         """Coordinates of θ."""
-        return self._json["dim"]
+        dim: int = self._json["dim"]
+        return dim
 
     @property
     def coordinates(self) -> list[str] | None:
         """Their names, where the data have any."""
-        return self._json["coordinates"]
+        names: list[str] | None = self._json["coordinates"]
+        return names
 
     @property
-    def stable_point(self) -> np.ndarray | None:
+    def stable_point(self) -> Floats | None:
         """θ^PS, where it is known."""
         point = self._json["stable_point"]
-        return None if point is None else np.array(point)
+        return None if point is None else np.array(point, dtype=float)
 
     @property
     def table(self) -> dict[str, Any] | None:
         """What a table was found to hold: rows, those held out and left out, features, groups."""
-        return self._json.get("table")
+        table: dict[str, Any] | None = self._json.get("table")
+        return table
 
     def _column(self, measurement: str) -> int:
         if measurement in self.columns:
@@ -90,20 +117,21 @@ class Curve:
         known = ", ".join(self.columns) or "nothing"
         raise KeyError(f"{measurement!r} was not measured; there is: {known}")
 
-    def mean(self, measurement: str) -> np.ndarray:
+    def mean(self, measurement: str) -> Floats:
         """The mean over repetitions at every record; the expectation where it is exact."""
         return numbers(self._native.statistic(self._column(measurement))[0])
 
-    def sd(self, measurement: str) -> np.ndarray:
+    def sd(self, measurement: str) -> Floats:
         """The standard deviation over repetitions at every record; NaN where the mean is exact."""
         return numbers(self._native.statistic(self._column(measurement))[1])
 
     def to_dict(self) -> dict[str, Any]:
         """The object that the command prints with ``--json``."""
-        return json.loads(self._native.json)
+        contract: dict[str, Any] = json.loads(self._native.json)
+        return contract
 
-    def _table(self) -> dict[str, np.ndarray]:
-        columns: dict[str, np.ndarray] = {"round": self.rounds, "step": self.steps}
+    def _table(self) -> dict[str, Floats | Wholes]:
+        columns: dict[str, Floats | Wholes] = {"round": self.rounds, "step": self.steps}
         for name in self.columns:
             columns[name] = self.mean(name)
             columns[f"{name}_sd"] = self.sd(name)
@@ -112,17 +140,24 @@ class Curve:
     def _named(self) -> dict[str, Any]:
         return {}
 
-    def to_pandas(self):
+    def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame with a row for every record: round, step, means and deviations."""
         import pandas
 
         return pandas.DataFrame(self._table())
 
-    def to_polars(self):
+    def to_polars(self) -> polars.DataFrame:
         """A polars frame with a row for every record: round, step, means and deviations."""
         import polars
 
         return polars.DataFrame(self._table())
+
+    @property
+    def _exact(self) -> Curve | None:
+        return None
+
+    def _error(self, measurement: str) -> Floats | None:
+        return None
 
     def svg(self) -> str:
         """The figure of the command, as SVG text."""
@@ -132,18 +167,19 @@ class Curve:
         self,
         measurement: str | None = None,
         *,
-        x: str = "step",
+        x: Over = "step",
         y: str | None = None,
-        size: str = "screen",
-        ax=None,
+        size: Size = "screen",
+        ax: Axes | None = None,
         colour: str | None = None,
-    ):
+    ) -> Drawn:
         """Draws a measurement (the first argument, or ``y``) with matplotlib and returns the axes:
         the mean with a band of two standard errors, exact expectations dashed. ``x`` is step,
         round, time or one of :attr:`costs`; ``size`` is screen, single or double, for one or two
         columns of a page. ``.figure.savefig("run.pdf")`` writes the file."""
         colours = [colour or COLOURS[0]]
-        return plot([self], y or measurement, x=x, size=size, ax=ax, colours=colours)
+        drawn = plot([self], y or measurement, x=x, size=size, ax=ax, colours=colours)
+        return cast("Drawn", drawn)
 
     def _repr_html_(self) -> str:
         if not self.columns:
@@ -169,27 +205,31 @@ class Run(Curve):
     @property
     def repetitions(self) -> int:
         """How many repetitions."""
-        return self._json["repetitions"]
+        repetitions: int = self._json["repetitions"]
+        return repetitions
 
     @property
-    def final_theta(self) -> np.ndarray:
+    def final_theta(self) -> Floats:
         """The last θ of every repetition, repetitions × dim; NaN where one stopped being finite."""
         return numbers(self._native.final_theta).reshape(-1, self.dim)
 
     @property
     def failed(self) -> list[dict[str, int]]:
         """Repetitions that stopped being finite, with the round in which they did."""
-        return self._json.get("failed", [])
+        failed: list[dict[str, int]] = self._json.get("failed", [])
+        return failed
 
     @property
     def seconds(self) -> float:
         """Seconds spent."""
-        return self._json["seconds"]
+        seconds: float = self._json["seconds"]
+        return seconds
 
     @property
     def resumed_from(self) -> int | None:
         """The round from which it was resumed."""
-        return self._json.get("resumed_from")
+        round: int | None = self._json.get("resumed_from")
+        return round
 
     @property
     def exact(self) -> Curve | None:
@@ -197,16 +237,23 @@ class Run(Curve):
         exact = self._native.exact
         return None if exact is None else Curve(exact)
 
-    def __getitem__(self, measurement: str) -> np.ndarray:
+    @property
+    def _exact(self) -> Curve | None:
+        return self.exact
+
+    def _error(self, measurement: str) -> Floats | None:
+        return self.standard_error(measurement) if self.repetitions > 1 else None
+
+    def __getitem__(self, measurement: str) -> Floats:
         values = numbers(self._native.values(self._column(measurement)))
         return values.reshape(-1, self.repetitions)
 
     def _named(self) -> dict[str, Any]:
         return {} if self.id is None else {"run": self.id, "name": self.name}
 
-    def standard_error(self, measurement: str) -> np.ndarray:
+    def standard_error(self, measurement: str) -> Floats:
         """The standard error of the mean at every record."""
-        return self.sd(measurement) / np.sqrt(self.repetitions)
+        return self.sd(measurement) / float(np.sqrt(self.repetitions))
 
     def __repr__(self) -> str:
         where = "not recorded" if self.id is None else f"run {self.id}"
@@ -217,14 +264,14 @@ class Run(Curve):
         return f"Run({self.label!r}, {many}, {self.steps[-1]} steps: {last}{failed}, {where})"
 
 
-class Sweep(list):
+class Sweep(list[Point]):
     """The runs, curves or answers of a sweep, in the order of its points."""
 
     def to_dict(self) -> dict[str, Any]:
         """The object that the command prints with ``--json``: a point after the other."""
         return {"format": 1, "points": [{**one.to_dict(), "set": one.set} for one in self]}
 
-    def to_pandas(self):
+    def to_pandas(self: Sweep[Any]) -> pandas.DataFrame:
         """One frame: the records of every run, with a column for every key that was swept; where
         the runs are recorded, ``run`` and ``name`` say which."""
         import pandas
@@ -232,19 +279,44 @@ class Sweep(list):
         frames = [one.to_pandas().assign(**{**one._named(), **one.set}) for one in self]
         return pandas.concat(frames, ignore_index=True)
 
+    @overload
     def plot(
-        self,
+        self: Sweep[Any],
+        measurement: str | None = ...,
+        *,
+        x: Over | str = ...,
+        y: str | None = ...,
+        panels: None = ...,
+        map: str | None = ...,
+        size: Size = ...,
+        ax: Axes | None = ...,
+    ) -> Drawn: ...
+    @overload
+    def plot(
+        self: Sweep[Any],
+        measurement: str | None = ...,
+        *,
+        x: Over | str = ...,
+        y: str | None = ...,
+        panels: str,
+        map: None = ...,
+        size: Size = ...,
+        ax: None = ...,
+    ) -> npt.NDArray[Any]: ...
+    def plot(
+        self: Sweep[Any],
         measurement: str | None = None,
         *,
-        x: str = "step",
+        x: Over | str = "step",
         y: str | None = None,
         panels: str | None = None,
         map: str | None = None,
-        size: str = "screen",
-        ax=None,
-    ):
+        size: Size = "screen",
+        ax: Axes | None = None,
+    ) -> Drawn | npt.NDArray[Any]:
         """Draws a measurement of every run into the same axes, in the words of
         :meth:`Curve.plot`; if ``x`` is a key that was swept, final values over it. ``panels`` is a
         key of which each value has axes of its own, and ``map`` one that is drawn upwards in a heat
         map of final values."""
-        return plot(self, y or measurement, x=x, panels=panels, map=map, size=size, ax=ax)
+        drawn = plot(self, y or measurement, x=x, panels=panels, map=map, size=size, ax=ax)
+        return cast("Drawn", drawn)

@@ -4,35 +4,70 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
 from . import _native
+from ._arguments import LARGEST, number, wrong
+from .literals import Aggregate, Deploy, Missing, Scheme
+
+if TYPE_CHECKING:
+    from typing_extensions import Required, Unpack
 
 Section = dict[str, Any]
+StepSize = Mapping[str, float] | float
+Server = Mapping[str, Any]
+
+if TYPE_CHECKING:
+
+    class Rounds(TypedDict, total=False):
+        """The keywords of :func:`p_fedavg`, for algorithms that have more."""
+
+        scheme: Required[Scheme]
+        step_size: Required[StepSize]
+        cohort: int | None
+        local_steps: int | None
+        batch: int | Literal["all"] | None
+        start: Any
+        deploy: Deploy | None
+        aggregate: Aggregate | None
+        scale_objectives: bool | None
+        clip: float | None
+        latency: Mapping[str, Any] | None
+        deadline: float | None
+        correct: bool | None
 
 
 def section(**keys: Any) -> Section:
     """The keys that are given, as a spec has them."""
-    return {key: plain(value) for key, value in keys.items() if value is not None}
+    return {key: plain(value, key) for key, value in keys.items() if value is not None}
 
 
-def plain(value: Any) -> Any:
-    """Arrays and tuples as lists, NumPy's numbers as Python's."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
+def plain(value: Any, key: str) -> Any:
+    """A value of a key as a spec can have it: arrays and tuples as lists, NumPy's numbers as
+    Python's."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(name): plain(one, f"{key}.{name}") for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        if set(map(type, value)) == {float} and all(map(math.isfinite, value)):
+            return list(value)  # quickly, since a million clients have a million of them
+        return [plain(one, key) for one in value]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    return value
+    if isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        raise wrong(key, value, f"whole numbers to {LARGEST} (2^63 - 1)")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise wrong(key, value, "numbers that are finite")
+    # A table in memory is bytes until it has a file.
+    if isinstance(value, (str, bool, int, float, bytes)):
+        return value
+    raise wrong(key, value, "numbers, text, True, False, and lists and mappings of them")
 
 
 # --- bases
@@ -51,7 +86,7 @@ def table(
     shuffle: bool | None = None,
     standardize: bool | None = None,
     intercept: bool | None = None,
-    missing: str | None = None,
+    missing: Missing | None = None,
     ignore: Sequence[str] | None = None,
     one_hot: Sequence[str] | None = None,
     holdout: float | Mapping[str, str] | None = None,
@@ -81,9 +116,9 @@ def table(
 def as_csv(data: Any) -> bytes:
     """A table in memory as a CSV file, with numbers that read back the same."""
     if hasattr(data, "to_csv"):
-        return data.to_csv(index=False).encode()
+        return bytes(data.to_csv(index=False), "utf-8")
     if hasattr(data, "write_csv"):
-        return data.write_csv().encode()
+        return bytes(data.write_csv(), "utf-8")
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise _native.InputError(
@@ -144,33 +179,30 @@ def logistic(*, l2: float | None = None) -> Section:
 
 def decaying(beta: float, gamma: float) -> Section:
     """η_t = beta / (t + gamma)."""
-    return {"beta": float(beta), "gamma": float(gamma)}
+    return {"beta": number("beta", beta), "gamma": number("gamma", gamma)}
 
 
 def constant(step_size: float) -> Section:
     """The same step at every t."""
-    return {"constant": float(step_size)}
-
-
-Server = Mapping[str, Any]
+    return {"constant": number("step_size", step_size)}
 
 
 def p_fedavg(
     *,
-    scheme: str,
-    step_size: Mapping[str, float] | float,
+    scheme: Scheme,
+    step_size: StepSize,
     cohort: int | None = None,
     local_steps: int | None = None,
-    batch: int | str | None = None,
+    batch: int | Literal["all"] | None = None,
     start: Any = None,
-    deploy: str | None = None,
-    aggregate: str | None = None,
+    deploy: Deploy | None = None,
+    aggregate: Aggregate | None = None,
     scale_objectives: bool | None = None,
     **more: Any,
 ) -> Section:
     """P-FedAvg; a plain number as ``step_size`` is a constant step, ``batch="all"`` the whole
     population. Further keys of the spec's section are taken by their names."""
-    if isinstance(step_size, (int, float)):
+    if not isinstance(step_size, Mapping):
         step_size = constant(step_size)
     return section(
         kind="p-fedavg", scheme=scheme, cohort=cohort, local_steps=local_steps, batch=batch,
@@ -179,7 +211,7 @@ def p_fedavg(
     )  # fmt: skip
 
 
-def fedprox(*, proximal: float, **keys: Any) -> Section:
+def fedprox(*, proximal: float, **keys: Unpack[Rounds]) -> Section:
     """FedProx: clients are pulled back to the model as broadcast, as strongly as ``proximal`` says.
     The other keywords are those of :func:`p_fedavg`.
 
@@ -189,20 +221,20 @@ def fedprox(*, proximal: float, **keys: Any) -> Section:
     return {**p_fedavg(**keys), "kind": "fedprox", "proximal": proximal}
 
 
-def scaffold(**keys: Any) -> Section:
+def scaffold(**keys: Unpack[Rounds]) -> Section:
     """SCAFFOLD: clients correct their drift by what they keep from round to round. The keywords
     are those of :func:`p_fedavg`."""
     return {**p_fedavg(**keys), "kind": "scaffold"}
 
 
-def fedopt(*, server: Server, **keys: Any) -> Section:
+def fedopt(*, server: Server, **keys: Unpack[Rounds]) -> Section:
     """FedAvgM or FedAdam: the server makes more of the clients' combined work than an average; see
     :func:`momentum` and :func:`adam`. The other keywords are those of :func:`p_fedavg`.
 
     >>> fedopt(server=momentum(beta=0.8), scheme="full", step_size=0.1)["server"]
     {'kind': 'momentum', 'beta': 0.8}
     """
-    return {**p_fedavg(**keys), "kind": "fedopt", "server": plain(server)}
+    return {**p_fedavg(**keys), "kind": "fedopt", "server": plain(server, "server")}
 
 
 def momentum(*, rate: float | None = None, beta: float | None = None) -> Section:

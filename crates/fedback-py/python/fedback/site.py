@@ -7,13 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native
+from ._arguments import function, path, whole, wholes, wrong
 from ._custom import numbers
-from .spec import Spec, SpecLike, resolve
+from .results import Floats, Wholes
+from .spec import Draw, Spec, SpecLike, resolve
 
+#: Whole numbers of whatever width.
+Integers = npt.NDArray[np.integer[Any]]
 #: ``observe(theta, n, rng) -> rows``: θ is deployed here, return n fresh observations.
-Observe = Callable[[np.ndarray, int, np.random.Generator], Any]
+Observe = Callable[[Floats, int, np.random.Generator], Any]
 
 
 class Site:
@@ -29,20 +34,21 @@ class Site:
         spec: SpecLike,
         *,
         clients: Sequence[int] | None = None,
-        observe: Observe | dict[int, Observe] | None = None,
+        observe: Observe | Mapping[int, Observe] | None = None,
         tables: Tables | None = None,
-        set: dict[str, Any] | None = None,
+        set: Mapping[str, Any] | None = None,
     ) -> None:
         spec = resolve(spec, set)
         draw = spec.draw if observe is None else _drawing(observe)
+        if not isinstance(tables, (Tables, type(None))):
+            raise wrong("tables", tables, "a Tables")
         own = None if tables is None else tables._native
         self._native = _native.Site(spec.document(), draw=draw, loss=spec.loss, tables=own)
-        everyone = range(self._native.clients)
+        last = self._native.clients - 1
         #: The clients of this site.
-        self.clients = list(everyone if clients is None else clients)
-        wrong = [client for client in self.clients if client not in everyone]
-        if wrong:
-            raise _native.InputError(f"clients: found {wrong}; allowed: 0 to {len(everyone) - 1}")
+        self.clients: list[int] = list(range(last + 1))
+        if clients is not None:
+            self.clients = wholes("clients", clients, most=last)
 
     @property
     def plan_hash(self) -> str:
@@ -74,10 +80,10 @@ class Site:
         self,
         round: int,
         seed: int,
-        repetitions: np.ndarray,
-        clients: np.ndarray,
-        thetas: np.ndarray,
-    ) -> np.ndarray:
+        repetitions: Integers,
+        clients: Integers,
+        thetas: Floats,
+    ) -> Floats:
         """The updates that are asked for: row j is that of client ``clients[j]`` in repetition
         ``repetitions[j]``, whose model is a row of ``thetas``. For algorithms whose clients keep
         nothing; :meth:`update` serves all of them."""
@@ -92,10 +98,10 @@ class Site:
         self,
         round: int,
         seed: int,
-        repetitions: np.ndarray,
-        clients: np.ndarray,
-        thetas: np.ndarray,
-        kept: np.ndarray | None = None,
+        repetitions: Integers,
+        clients: Integers,
+        thetas: Floats,
+        kept: Floats | None = None,
     ) -> Update:
         """The updates that are asked for, and what the clients keep afterwards: row j is that of
         client ``clients[j]`` in repetition ``repetitions[j]``, whose model is a row of ``thetas``.
@@ -106,7 +112,7 @@ class Site:
         if kept is None:
             kept = np.zeros((len(clients), self.kept))
         delta, now = self._native.work(
-            int(seed), int(round),
+            whole("seed", seed), whole("round", round),
             np.ascontiguousarray(repetitions, dtype="<u4").tobytes(),
             np.ascontiguousarray(clients, dtype="<u4").tobytes(),
             np.ascontiguousarray(thetas, dtype="<f8").tobytes(),
@@ -120,9 +126,9 @@ class Update(NamedTuple):
     """What clients send after a round."""
 
     #: Local θ − θ broadcast, a row a pair.
-    delta: np.ndarray
+    delta: Floats
     #: What each client keeps now, a row a pair; no columns where the algorithm keeps nothing.
-    kept: np.ndarray
+    kept: Floats
 
 
 class Tables:
@@ -134,52 +140,60 @@ class Tables:
     def __init__(
         self,
         spec: SpecLike,
-        files: Mapping[int, str | os.PathLike],
+        files: Mapping[int, str | os.PathLike[str]],
         *,
-        set: dict[str, Any] | None = None,
+        set: Mapping[str, Any] | None = None,
     ) -> None:
         spec = resolve(spec, set)
-        paths = [(int(client), os.fspath(path)) for client, path in files.items()]
+        if not isinstance(files, Mapping):
+            raise wrong("files", files, "a path for every client, by its number")
+        paths = [
+            (whole("files: a client", client), path(f"files[{client}]", file))
+            for client, file in files.items()
+        ]
         self._native = _native.SiteTables(spec.document(), paths)
 
-    def sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sums(self) -> tuple[Wholes, Wholes, Floats]:
         """The clients held, their counts of rows, and the sum of every feature: a row a client."""
         told = self._native.sums()
         sums = np.array([numbers(sums) for _, _, sums in told])
         return np.array([one[0] for one in told]), np.array([one[1] for one in told]), sums
 
-    def squares(self, mean: np.ndarray) -> np.ndarray:
+    def squares(self, mean: Floats) -> Floats:
         """The sum of every feature's squared distance to ``mean``: a row a client."""
         told = self._native.squares(np.ascontiguousarray(mean, dtype="<f8").tobytes())
         return np.array([numbers(squares) for _, squares in told])
 
 
-def census_mean(rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
+def census_mean(rows: Integers, sums: Floats) -> Floats:
     """The mean of every feature over all clients' rows, from their sums in client order."""
     return numbers(_native.census_mean(_whole(rows), np.asarray(sums, float).tolist()))
 
 
-def census(spec: SpecLike, rows: np.ndarray, mean: np.ndarray, squares: np.ndarray | None) -> Spec:
+def census(spec: SpecLike, rows: Integers, mean: Floats, squares: Floats | None) -> Spec:
     """The spec with what was gathered from the sites: every client's count of rows and, where
     features are standardised, their means and standard deviations."""
     spec = resolve(spec)
     base = spec.table["problem"]["base"]
     keys: dict[str, Any] = {"problem.base.rows": _whole(rows)}
     if squares is not None:
-        mean = np.asarray(mean, float).tolist()
-        squares = np.asarray(squares, float).tolist()
-        sd = _native.census_sd(_whole(rows), mean, squares, base["features"])
-        keys |= {"problem.base.mean": mean, "problem.base.sd": numbers(sd).tolist()}
+        means = np.asarray(mean, float).tolist()
+        sums = np.asarray(squares, float).tolist()
+        sd = _native.census_sd(_whole(rows), means, sums, base["features"])
+        keys |= {"problem.base.mean": means, "problem.base.sd": numbers(sd).tolist()}
     return spec.set(keys)
 
 
-def _whole(counts: np.ndarray) -> list[int]:
+def _whole(counts: Integers) -> list[int]:
     return [int(count) for count in counts]
 
 
-def _drawing(observe: Observe | dict[int, Observe]) -> Callable:
-    def draw(client: int, theta: np.ndarray, n: int, rng: np.random.Generator) -> Any:
-        one = observe[client] if isinstance(observe, dict) else observe
+def _drawing(observe: Observe | Mapping[int, Observe]) -> Draw:
+    for place, one in observe.items() if isinstance(observe, Mapping) else [("", observe)]:
+        function(f"observe[{place}]" if place != "" else "observe", one)
+
+    def draw(client: int, theta: Floats, n: int, rng: np.random.Generator) -> Any:
+        one = observe[client] if isinstance(observe, Mapping) else observe
         return one(theta, n, rng)
 
     return draw

@@ -20,24 +20,30 @@ Spec('two-sites', 2 clients, dim 1)
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Union
 
 import numpy as np
+import numpy.typing as npt
 
-from . import _native
+from . import _arguments, _native, _tables
+from ._arguments import flag, function, given, mapping, path, whole, wrong
 from .models import Model
 from .sections import Section, plain, section
+from .streams import Streams
 
-SpecLike = Union["Spec", Mapping[str, Any], str, os.PathLike]
-Draw = Callable[[int, np.ndarray, int, np.random.Generator], Any]
-Loss = Callable[[np.ndarray, Any], tuple[float, np.ndarray]]
+SpecLike = Union["Spec", Mapping[str, Any], str, "os.PathLike[str]"]
+Floats = npt.NDArray[np.float64]
+#: Of one client, or of all at once (:func:`all_clients`).
+Draw = (
+    Callable[[int, Floats, int, np.random.Generator], Any]
+    | Callable[[npt.NDArray[np.int64], Floats, int, Streams], Any]
+)
+Loss = Callable[[Floats, Any], tuple[Any, Any]]
 
 
 class Problem:
@@ -67,6 +73,14 @@ class Problem:
     ) -> None:
         if (base is None) == (population is None):
             raise _native.InputError("problem: needed: either base or population")
+        loss = loss if callable(loss) else _section("loss", loss, "a function, a section")
+        base = {} if base is None else _section("base", base, "a section")
+        given(_section, "response", response, allowed="a section")
+        given(function, "population", population)
+        given(whole, "dim", dim, least=1)
+        given(whole, "clients", clients, least=1)
+        given(whole, "seed", seed)
+        given(flag, "intercept", intercept)
         if population is not None:
             if dim is None and isinstance(loss, Model):
                 dim = loss.dim
@@ -74,7 +88,7 @@ class Problem:
         elif dim is not None or intercept is not None:
             raise _native.InputError("problem: dim and intercept belong to a population; see base")
         self.draw = population
-        self.loss = loss if callable(loss) else None
+        self.loss: Loss | None = loss if callable(loss) else None
         self.data: bytes | None = base.get("data")
         self.section = section(
             clients=clients, weights=weights, seed=seed,
@@ -97,6 +111,7 @@ class Spec:
     """
 
     def __init__(self, source: SpecLike | None = None, /, **keys: Any) -> None:
+        self.table: Section
         self.origin, self.directory = "spec", os.getcwd()
         self.draw: Draw | None = None
         self.loss: Loss | None = None
@@ -106,9 +121,11 @@ class Spec:
             self.__dict__.update(source.__dict__)
             table = deepcopy(source.table)
         elif isinstance(source, Mapping):
-            table = plain(source)
+            table = section(**mapping("spec", source))
         elif source is not None:
-            document = _native.Document.read(os.fspath(source))
+            if not isinstance(source, (str, os.PathLike)):
+                raise wrong("spec", source, "a Spec, a mapping, the path of a TOML file")
+            document = _native.Document.read(path("spec", source))
             self.origin, self.directory = document.origin, os.fspath(document.directory)
             table = json.loads(document.json)
         problem = keys.get("problem")
@@ -121,14 +138,19 @@ class Spec:
         if isinstance(base, dict) and "data" in base:
             self.data = base.pop("data")
         if self.data is not None:
-            base["path"] = _file_name(self.data)
+            base["path"] = _tables.file_name(self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Files are this process's; another one, or a copy, writes its own.
+        own = ("_folder", "_written")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     @classmethod
-    def parse(cls, text: str, *, directory: str | os.PathLike | None = None) -> Spec:
+    def parse(cls, text: str, *, directory: str | os.PathLike[str] | None = None) -> Spec:
         """A spec from TOML text; relative paths start in ``directory``."""
-        spec = cls(json.loads(_native.Document.parse(text, "spec").json))
+        spec = cls(json.loads(_native.Document.parse(_arguments.text("text", text), "spec").json))
         if directory is not None:
-            spec.directory = os.path.abspath(directory)
+            spec.directory = os.path.abspath(path("directory", directory))
         return spec
 
     def set(self, values: Mapping[str, Any] | None = None, /, **keys: Any) -> Spec:
@@ -142,7 +164,10 @@ class Spec:
         20
         """
         changed = Spec(self)
-        wanted = {**(values or {}), **{key.replace("__", "."): keys[key] for key in keys}}
+        wanted = {
+            **(given(mapping, "set", values) or {}),
+            **{key.replace("__", "."): keys[key] for key in keys},
+        }
         for key, value in wanted.items():
             *parents, last = key.split(".")
             here = changed.table
@@ -150,7 +175,7 @@ class Spec:
                 here = here.setdefault(parent, {})
                 if not isinstance(here, dict):
                     raise _native.InputError(f"{key}: {parent} is a value, not a section")
-            here[last] = plain(value)
+            here[last] = plain(value, key)
             if key.startswith("problem.response.sensitivity"):
                 # What is asked for rather than fitted has no resamples.
                 changed.table["problem"]["response"].pop("resamples", None)
@@ -172,10 +197,10 @@ class Spec:
         (5, {'algorithm.local_steps': 5})
         """
         spec = Spec(self)
-        spec.table = json.loads(self.document().at(point).json)
+        spec.table = json.loads(self.document().at(whole("point", point)).json)
         return spec
 
-    def document(self, store: str | os.PathLike | None = None) -> _native.Document:
+    def document(self, store: str | os.PathLike[str] | None = None) -> _native.Document:
         """The spec for the compiled half. A table in memory becomes a file: beside the store that
         will refer to it, or for as long as this spec lives."""
         self.__dict__.pop("_written", None)
@@ -183,15 +208,14 @@ class Spec:
         if self.data is not None:
             if store is not None:
                 directory = os.path.abspath(os.fspath(store)) + "-tables"
-                Path(directory).mkdir(parents=True, exist_ok=True)
             else:
-                if not hasattr(self, "_folder"):
-                    self._folder = tempfile.TemporaryDirectory(prefix="fedback-")
-                directory = self._folder.name
-            path = Path(directory, _file_name(self.data))
-            if not path.exists():
-                path.write_bytes(self.data)
-                self._written = path
+                folder: _tables.Folder | None = self.__dict__.get("_folder")
+                if folder is None or not folder.ours:
+                    folder = self._folder = _tables.Folder()
+                directory = folder.name
+            written = _tables.write(self.data, directory)
+            if written is not None:
+                self._written = written
         try:
             text = json.dumps(self.table, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -200,11 +224,11 @@ class Spec:
 
     def forget(self) -> None:
         """Takes back the file that the last :meth:`document` wrote, since nothing refers to it."""
-        path = self.__dict__.pop("_written", None)
-        if path is not None:
-            path.unlink(missing_ok=True)
-            if not any(path.parent.iterdir()):
-                path.parent.rmdir()
+        written: Path | None = self.__dict__.pop("_written", None)
+        if written is not None:
+            written.unlink(missing_ok=True)
+            if not any(written.parent.iterdir()):
+                written.parent.rmdir()
 
     def to_toml(self) -> str:
         """The text of a spec file, without functions."""
@@ -232,9 +256,13 @@ class Spec:
 
 def resolve(spec: SpecLike, set: Mapping[str, Any] | None = None) -> Spec:
     """Whatever stands for a spec as a spec, with other values by dotted key."""
+    if spec is None:
+        raise wrong("spec", spec, "a Spec, a mapping, the path of a TOML file")
     spec = spec if isinstance(spec, Spec) else Spec(spec)
-    return spec.set(set) if set else spec
+    return spec if set is None else spec.set(set)
 
 
-def _file_name(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32] + ".csv"
+def _section(name: str, value: Any, allowed: str) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise wrong(name, value, f"{allowed}, such as fedback.mean()")

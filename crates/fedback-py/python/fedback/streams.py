@@ -7,7 +7,7 @@ as arrays with a client axis in front: see :func:`all_clients`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -47,8 +47,7 @@ def all_clients(function: Function) -> Function:
         setattr(function, _MARK, True)
     except AttributeError:
         # Compiled functions take no attributes.
-        wrapped: Any = _Wrapped(function)
-        return wrapped
+        return cast(Function, _Wrapped(function))
     return function
 
 
@@ -150,8 +149,8 @@ def generators(keys: np.ndarray) -> list[np.random.Generator]:
     }
     made = []
     for key in keys:
-        philox = np.random.Philox(_NoSeed())
+        philox = np.random.Philox(cast(Any, _NoSeed()))
         state["state"]["key"] = key
-        philox.state = state
+        philox.state = cast(Any, state)
         made.append(np.random.Generator(philox))
     return made

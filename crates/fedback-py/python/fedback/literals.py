@@ -1,0 +1,32 @@
+"""Words that arguments are: for annotations of your own, and for what is allowed where one is
+wrong."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+#: Who takes part in a round.
+Scheme = Literal["full", "with-replacement", "without-replacement", "first-arrivals"]
+#: Schemes that a plan may choose from.
+PlannedScheme = Literal["full", "with-replacement", "without-replacement"]
+#: What batches react to: the local θ, or the one last broadcast.
+Deploy = Literal["step", "round"]
+Aggregate = Literal["deltas", "iterates"]
+#: What becomes of missing cells.
+Missing = Literal["error", "drop", "mean"]
+#: What becomes of a run of which repetitions stop being finite.
+OnFailure = Literal["raise", "return"]
+#: How long clients take; ``"lognormal:0.5"`` too.
+Latency = Literal["constant", "exponential"] | str
+#: The kind of a response, and what a client's sensitivity is.
+Response = Literal["best-response", "location"]
+Shape = Literal["auto", "scalar", "vector", "matrix"]
+#: What curves are drawn over.
+Over = Literal[
+    "step", "round", "time", "steps", "communications", "uploads", "sample_gradients",
+    "rows_drawn", "deployments",
+]  # fmt: skip
+#: A figure on a screen, or in one or two columns of a page.
+Size = Literal["screen", "single", "double"]
+#: What a recorded run is written as.
+Format = Literal["csv", "json", "svg", "bundle"]
