@@ -1,6 +1,8 @@
 """Models of JAX as losses and populations; those of PyTorch are tested by `./dev/test long`."""
 
+import multiprocessing
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -113,3 +115,19 @@ def test_models_of_pytorch():
     assert model.unflatten(model.start)["weight"].shape == (1, 2)
     with pytest.raises(fedback.InputError, match="params: found a list"):
         fedback.torch_model(loss, [1.0])
+
+
+def test_models_travel_to_other_processes():
+    for double in (True, False):
+        with jax.enable_x64(double):
+            model = fedback.jax_model(logistic, {"weights": jnp.ones(2)})
+            one = spec(people, model)
+            here = fedback.run(one)
+        # In whatever precision is switched on there.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            there = pool.apply_async(fedback.run, [one]).get(timeout=300)
+        assert np.array_equal(there.final_theta, here.final_theta)
+        again = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(again.start, model.start) and again.start.dtype == model.start.dtype
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(fedback.jax_model(lambda params, batch: 0.0, {"weights": jnp.ones(2)}))

@@ -25,10 +25,15 @@ class Model:
         start: np.ndarray,
         judge: Callable[[np.ndarray, Any], tuple[Any, Any]],
         unflatten: Callable[[np.ndarray], Any],
+        made: tuple[Callable[..., Model], tuple[Any, ...]],
     ) -> None:
         #: The parameters that it was made with, as θ.
         self.start: np.ndarray = np.asarray(start, dtype=np.float64)
-        self._judge, self._unflatten = judge, unflatten
+        self._judge, self._unflatten, self._made = judge, unflatten, made
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
+        # What is compiled stays here; it is made again of the user's function, elsewhere.
+        return self._made
 
     @property
     def dim(self) -> int:
@@ -83,9 +88,21 @@ def jax_model(loss: Callable[[Any, Any], Any], params: Any) -> Model:
 
     def judge(theta: np.ndarray, batch: Any) -> tuple[Any, Any]:
         with precision():
-            return compiled(theta.astype(start.dtype), batch)
+            judged: tuple[Any, Any] = compiled(theta.astype(start.dtype), batch)
+            return judged
 
-    return Model(np.asarray(start), judge, lambda theta: unravel(theta.astype(start.dtype)))
+    unflatten = lambda theta: unravel(theta.astype(start.dtype))
+    double = bool(jax.config.jax_enable_x64)
+    made = (_jax_again, (loss, jax.tree.map(np.asarray, params), double))
+    return Model(np.asarray(start), judge, unflatten, made)
+
+
+def _jax_again(loss: Callable[[Any, Any], Any], params: Any, double: bool) -> Model:
+    """A model of another process, in the precision that was switched on there."""
+    import jax
+
+    with jax.enable_x64(double):
+        return jax_model(loss, params)
 
 
 def _jax_precision() -> Callable[[], Any]:
@@ -158,4 +175,5 @@ def torch_model(loss: Callable[[Any, Any], Any], params: Any) -> Model:
         gradients, values = mapped(tensor(theta), torch.utils._pytree.tree_map(tensor, batch))
         return values.detach().numpy(), gradients.detach().numpy()
 
-    return Model(start.numpy(), judge, lambda theta: unflatten(tensor(theta)))
+    made = (torch_model, (loss, {name: tensor.detach() for name, tensor in params.items()}))
+    return Model(start.numpy(), judge, lambda theta: unflatten(tensor(theta)), made)
