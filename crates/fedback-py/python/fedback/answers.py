@@ -146,7 +146,8 @@ class Plan(_Pictured):
 
     def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Spec | None) -> None:
         super().__init__(fields, svg)
-        self.spec = spec
+        # None is not said, so that whoever has a plan need not ask twice.
+        self.spec: Spec | Any = spec
 
     def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws the total cost over local steps: the cheapest for each number of them as a solid

@@ -92,8 +92,7 @@ def jax_model(loss: Callable[[Any, Any], Any], params: Any) -> Model:
             return judged
 
     unflatten = lambda theta: unravel(theta.astype(start.dtype))
-    double = bool(jax.config.jax_enable_x64)
-    made = (_jax_again, (loss, jax.tree.map(np.asarray, params), double))
+    made = (_jax_again, (loss, jax.tree.map(np.asarray, params), _jax_is_double()))
     return Model(np.asarray(start), judge, unflatten, made)
 
 
@@ -109,8 +108,14 @@ def _jax_precision() -> Callable[[], Any]:
     """JAX's precision of now, which belongs to a thread, for threads that call a function later."""
     import jax
 
-    double = bool(jax.config.jax_enable_x64)
+    double = _jax_is_double()
     return lambda: jax.enable_x64(double)
+
+
+def _jax_is_double() -> bool:
+    import jax
+
+    return bool(jax.dtypes.canonicalize_dtype(np.float64) == np.float64)
 
 
 def jax_population(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Wholes = npt.NDArray[np.int64]
+# `… | Any` below is what may be None and whoever asks for it knows whether it is.
 #: What a point of a sweep comes to.
 Point = TypeVar("Point", bound="Curve | Answer")
 
@@ -106,8 +107,9 @@ class Curve:
         return None if point is None else np.array(point, dtype=float)
 
     @property
-    def table(self) -> dict[str, Any] | None:
-        """What a table was found to hold: rows, those held out and left out, features, groups."""
+    def table(self) -> dict[str, Any] | Any:
+        """What a table was found to hold: rows, those held out and left out, features, groups; None
+        where there is none."""
         table: dict[str, Any] | None = self._json.get("table")
         return table
 
@@ -232,8 +234,8 @@ class Run(Curve):
         return round
 
     @property
-    def exact(self) -> Curve | None:
-        """Exact expectations of the same run, where mathematics allows."""
+    def exact(self) -> Curve | Any:
+        """Exact expectations of the same run, where mathematics allows, else None."""
         exact = self._native.exact
         return None if exact is None else Curve(exact)
 
