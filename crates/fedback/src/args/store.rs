@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::lab::store::{RunId, tag};
 use clap::{Args, ValueEnum};
-use fedback::lab::store::{RunId, tag};
 
 #[derive(Args)]
 pub struct RunsArgs {

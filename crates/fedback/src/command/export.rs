@@ -1,11 +1,11 @@
 //! `fedback export RUN --format …`.
 
-use fedback::lab::bundle;
-use fedback::lab::chart::{self, Pair};
-use fedback::lab::error::Error;
-use fedback::lab::outcome::Outcome;
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::store::RunId;
+use crate::lab::bundle;
+use crate::lab::chart::{self, Pair};
+use crate::lab::error::Error;
+use crate::lab::outcome::Outcome;
+use crate::lab::recorded::RecordedRun;
+use crate::lab::store::RunId;
 use serde_json::json;
 
 use super::{Context, label_of};
