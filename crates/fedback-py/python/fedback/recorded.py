@@ -87,11 +87,13 @@ def rm(*ids: int, store: PathLike = "fedback.db") -> None:
 
 def export(id: int, out: PathLike, *, format: str, store: PathLike = "fedback.db") -> Path:
     """Writes a recorded run to the file ``out``, and returns its path. ``format`` is ``"csv"``,
-    ``"json"``, ``"svg"`` or ``"bundle"``: a store of its own with this run and without its data,
-    for :func:`import_bundle`."""
+    ``"json"``, ``"svg"``, ``"npz"``: θ and every measurement of each repetition, for
+    ``numpy.load``, or ``"bundle"``: a store of its own with this run and without its data, for
+    :func:`import_bundle`."""
     path = Path(out)
-    if format == "bundle":
-        _native.write_bundle(id, path, os.fspath(store))
+    files = {"npz": _native.write_npz, "bundle": _native.write_bundle}
+    if format in files:
+        files[format](id, path, os.fspath(store))
         return path
     texts = {
         "csv": lambda outcome: outcome.csv,
@@ -99,7 +101,7 @@ def export(id: int, out: PathLike, *, format: str, store: PathLike = "fedback.db
         "svg": lambda outcome: outcome.svg(),
     }
     if format not in texts:
-        allowed = ", ".join([*texts, "bundle"])
+        allowed = ", ".join([*texts, *files])
         raise _native.InputError(f"format: found {format!r}; allowed: {allowed}")
     text = texts[format](_native.load(id, os.fspath(store)))
     path.write_text(text, encoding="utf-8")
