@@ -43,7 +43,7 @@ def test_it_runs_what_python_runs(place, two_sites):
         (["frobnicate"], 2, "error: unrecognized subcommand 'frobnicate'"),
         (["run", "missing.toml"], 2, "error: missing.toml: no such file"),
         (["run", b"\xff.toml"], 2, "error: "),
-        (["run", "spec.toml", "--set", "algorithm.step_size=1e9"], 1, "error: "),
+        (["run", "spec.toml", "--set", "algorithm.step_size={constant=1e9}"], 1, "error: "),
     ],
 )
 def test_exit_codes(place, words, code, says):
@@ -59,7 +59,7 @@ def test_nobody_listens(place):
     closed = ["bash", "-c", f'"{COMMAND}" run spec.toml <&- >&- 2>&-']
     assert subprocess.run(closed, cwd=place).returncode == 0
     # Nothing that was meant for the reader is in a file.
-    assert fedback.load(1, store=place / "fedback.db").ending == "done"
+    assert fedback.runs(store=place / "fedback.db")[0]["state"] == "done"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
