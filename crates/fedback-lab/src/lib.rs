@@ -25,6 +25,7 @@ pub mod facts;
 pub mod figure;
 pub mod fit;
 pub mod measure;
+pub mod npz;
 pub mod outcome;
 pub mod plan;
 pub mod plot;

@@ -172,6 +172,19 @@ impl Measurement {
         format!("{} {whose}", self.name())
     }
 
+    /// The name of an array with it alone: `client_risk[3]`, `accuracy_by_group[young]`.
+    pub fn key(self, groups: &[String]) -> String {
+        let of = |whose: &dyn std::fmt::Display| format!("{}[{whose}]", self.name());
+        match self {
+            Measurement::ClientRisk(client) | Measurement::HoldoutClientRisk(client) => of(&client),
+            Measurement::Group { group, .. } => match groups.get(group) {
+                Some(name) => of(name),
+                None => of(&group),
+            },
+            _ => self.name().into(),
+        }
+    }
+
     /// The name in JSON and CSV; those of clients and groups share one.
     pub fn name(self) -> &'static str {
         match self {

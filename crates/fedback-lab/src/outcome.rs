@@ -386,6 +386,12 @@ impl Outcome {
         self.simulated.as_ref()?.exact.as_deref()
     }
 
+    /// What is measured, by name: see [`Measurement::key`].
+    pub fn keys(&self) -> Vec<String> {
+        let groups = self.table.as_ref().map_or(&[][..], |table| &table.groups);
+        self.curve.columns.iter().map(|column| column.key(groups)).collect()
+    }
+
     /// The last θ of every repetition, none of those that failed; empty for exact expectations.
     pub fn final_theta(&self) -> &[Option<Vec<f64>>] {
         self.simulated.as_ref().map_or(&[], |run| &run.final_theta)

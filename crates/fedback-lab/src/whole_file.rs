@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::error::Error;
 
 /// Writes a file, in place of one that is there.
-pub fn write(path: &Path, text: &str) -> Result<(), Error> {
-    replace(path, text).map_err(|error| {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Error> {
+    replace(path, content.as_ref()).map_err(|error| {
         let why = format!("{} cannot be written: {error}", path.display());
         match error.kind() {
             ErrorKind::NotFound
@@ -21,18 +21,18 @@ pub fn write(path: &Path, text: &str) -> Result<(), Error> {
     })
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let old = fs::metadata(path).ok();
     // A pipe or a device cannot be replaced.
     if old.as_ref().is_some_and(|old| !old.is_file()) {
-        return fs::write(path, text);
+        return fs::write(path, content);
     }
     // A link stays one, to the new content.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = path.clone().into_os_string();
     name.push(format!(".{}.part", std::process::id()));
     let written = File::create(&name).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
+        file.write_all(content)?;
         if let Some(old) = old {
             file.set_permissions(old.permissions())?;
         }

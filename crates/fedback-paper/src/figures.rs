@@ -50,7 +50,7 @@ fn distances(studies: &[Study], title: &str) -> Vec<Panel> {
 
 macro_rules! spec {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../experiments/paper/", $name, ".toml")))
+        ($name, include_str!(concat!("../specs/", $name, ".toml")))
     };
 }
 

@@ -17,6 +17,8 @@ mod streams;
 mod supervise;
 mod tables;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
 
 /// The compiled half of fedback.
@@ -37,6 +39,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<site::Site>()?;
     module.add_class::<streams::Streams>()?;
     module.add_class::<tables::SiteTables>()?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(tables::census_mean, module)?)?;
     module.add_function(wrap_pyfunction!(tables::census_sd, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
@@ -60,7 +63,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(store::note, module)?)?;
     module.add_function(wrap_pyfunction!(store::rm, module)?)?;
     module.add_function(wrap_pyfunction!(store::write_bundle, module)?)?;
+    module.add_function(wrap_pyfunction!(store::write_npz, module)?)?;
     module.add_function(wrap_pyfunction!(store::import_bundle, module)?)?;
     module.add_function(wrap_pyfunction!(store::score, module)?)?;
     Ok(())
+}
+
+/// The command `fedback` with a command line, in a process of its own; its exit code.
+#[pyfunction]
+fn command(py: Python<'_>, line: Vec<OsString>) -> u8 {
+    py.detach(|| fedback::cli::main(line))
 }

@@ -2,7 +2,6 @@
 
 use fedback_lab::chart::{self, Pair, label_of};
 use fedback_lab::event::Ending;
-use fedback_lab::measure::Measurement;
 use fedback_lab::outcome::{CurvePoint, Outcome as Inner};
 use fedback_lab::recorded::RecordedRun;
 use fedback_lab::store::Record;
@@ -90,18 +89,7 @@ impl Outcome {
     /// The measurements, by name: those of clients with a number, those of groups with a name.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        let groups = self.inner.table.as_ref().map_or(&[][..], |table| &table.groups);
-        let name = |column: &Measurement| match *column {
-            Measurement::ClientRisk(client) | Measurement::HoldoutClientRisk(client) => {
-                format!("{}[{client}]", column.name())
-            }
-            Measurement::Group { group, .. } => match groups.get(group) {
-                Some(name) => format!("{}[{name}]", column.name()),
-                None => format!("{}[{group}]", column.name()),
-            },
-            _ => column.name().to_string(),
-        };
-        self.inner.curve.columns.iter().map(name).collect()
+        self.inner.keys()
     }
 
     /// Rounds closed at every record.

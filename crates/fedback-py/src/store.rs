@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use fedback_lab::bundle;
 use fedback_lab::error::Error;
+use fedback_lab::npz;
 use fedback_lab::recorded::RecordedRun;
 use fedback_lab::scoring::Scorer;
 use fedback_lab::show::{Shown, differing as differences};
 use fedback_lab::spec::Loss;
 use fedback_lab::store::{self, RunId, Runs, Store};
+use fedback_lab::whole_file;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -106,6 +108,16 @@ pub fn rm(mut ids: Vec<i64>, path: PathBuf) -> PyResult<()> {
 #[pyfunction]
 pub fn write_bundle(py: Python<'_>, id: i64, out: PathBuf, path: PathBuf) -> PyResult<()> {
     free(py, || bundle::write(&read(&path, id)?, &out)).map_err(raise)
+}
+
+/// Writes a run's final models and curve as arrays.
+#[pyfunction]
+pub fn write_npz(py: Python<'_>, id: i64, out: PathBuf, path: PathBuf) -> PyResult<()> {
+    let work = || {
+        let run = read(&path, id)?;
+        whole_file::write(&out, npz::of(&run, &run.outcome())?)
+    };
+    py.detach(work).map_err(raise)
 }
 
 /// Takes the runs of a bundle into a store, and says their numbers there.

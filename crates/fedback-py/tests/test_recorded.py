@@ -108,7 +108,40 @@ def test_other_formats(store, tmp_path):
         assert fedback.export(1, path, format=name, store=store) == path
     assert json.loads(out["json"].read_text()) == fedback.load(1, store=store).to_dict()
     assert "distance_sq" in out["csv"].read_text() and "<svg" in out["svg"].read_text()
-    allowed = "format: found 'pdf'; allowed: csv, json, svg, bundle"
+    allowed = "format: found 'pdf'; allowed: csv, json, svg, npz, bundle"
     with pytest.raises(fedback.InputError, match=allowed):
         fedback.export(1, tmp_path / "run.pdf", format="pdf", store=store)
     assert not (tmp_path / "run.pdf").exists()
+
+
+def test_arrays(store, tmp_path):
+    path = fedback.export(1, tmp_path / "run.npz", format="npz", store=store)
+    run = fedback.load(1, store=store)
+    with np.load(path, allow_pickle=False) as arrays:
+        assert set(arrays.files) == {"theta", "rounds", *run.columns}
+        assert np.array_equal(arrays["theta"], run.final_theta)
+        assert np.array_equal(arrays["rounds"], run.rounds)
+        for name in run.columns:
+            assert np.array_equal(arrays[name], run[name])
+    again = fedback.export(1, tmp_path / "again.npz", format="npz", store=store)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_arrays_of_a_table(tmp_path):
+    rows = {"größe": [1.0, 2.0, 3.0, 4.0], "b": [0.5, 0.1, 0.2, 0.9], "y": [0, 1, 0, 1]}
+    rows["kind"] = ["old", "young", "old", "young"]
+    base = fedback.table(rows, label="y", partition={"equal": 2}, ignore=["kind"], intercept=True)
+    problem = fedback.Problem(base=base, loss=fedback.logistic(l2=0.1))
+    spec = fedback.Spec(
+        rounds=3,
+        problem=problem,
+        measure={"client_risk": True, "group": "kind", "accuracy": True},
+        algorithm=fedback.p_fedavg(scheme="full", step_size=0.1),
+    )
+    run = fedback.run(spec, store=tmp_path / "table.db")
+    path = fedback.export(1, tmp_path / "run.npz", format="npz", store=tmp_path / "table.db")
+    with np.load(path, allow_pickle=False) as arrays:
+        assert list(arrays["coordinates"]) == run.coordinates == ["größe", "b", "intercept"]
+        assert np.array_equal(arrays["client_risk[1]"], run["client_risk[1]"])
+        assert np.array_equal(arrays["accuracy_by_group[young]"], run["accuracy_by_group[young]"])
+        assert np.array_equal(arrays["theta"], run.final_theta)

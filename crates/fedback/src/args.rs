@@ -98,7 +98,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub spec: SpecArgs,
     /// A word to find the run by; may be repeated
-    #[arg(long = "tag", value_name = "WORD", value_parser = fedback::lab::store::tag)]
+    #[arg(long = "tag", value_name = "WORD", value_parser = crate::lab::store::tag)]
     pub tags: Vec<String>,
     /// What the run is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]

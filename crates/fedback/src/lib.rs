@@ -2,6 +2,7 @@
 //!
 //! The library under one name: [`core`] (problems), [`engine`] (rounds), [`theory`] (what should
 //! happen), [`fit`] (what data say), [`lab`] (experiments) and [`paper`] (the paper, reproduced).
+//! [`cli`] is the command.
 //!
 //! ```
 //! use fedback::lab::{exact, experiment::Experiment, solution::Solution, spec::Document};
@@ -37,6 +38,16 @@ pub use fedback_lab as lab;
 pub use fedback_paper as paper;
 pub use fedback_site as site;
 pub use fedback_theory as theory;
+
+pub mod cli;
+
+mod args;
+mod command;
+mod output;
+mod page;
+mod progress;
+mod screen;
+mod table;
 
 /// The Rust blocks of the documentation, as doctests.
 #[cfg(doctest)]

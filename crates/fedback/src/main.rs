@@ -1,77 +1,7 @@
-//! The command `fedback`.
-
-mod args;
-mod command;
-mod output;
-mod page;
-mod progress;
-mod screen;
-mod table;
+//! The command `fedback`; what it does is in the library, where Python finds it too.
 
 use std::process::ExitCode;
 
-use args::{Cli, Command};
-use clap::Parser;
-use fedback::lab::error::Error;
-
 fn main() -> ExitCode {
-    let parsed = Cli::try_parse().or_else(|error| match error.use_stderr() {
-        true => Err(Error::Input(words(&error))),
-        // Help and version.
-        false => error.exit(),
-    });
-    match parsed.and_then(run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::complain(&match &error {
-                Error::Interrupted(message) | Error::Unfinished(message) => message.clone(),
-                // A field of a question by the name of its option.
-                Error::Question(wrong) => {
-                    let option = wrong.key.replace('_', "-");
-                    format!("error: --{option}: {}", wrong.message)
-                }
-                Error::Input(_) | Error::Failed(_) => format!("error: {error}"),
-            });
-            ExitCode::from(error.exit_code())
-        }
-    }
-}
-
-/// What is wrong with a command line, in one line as everything else is.
-fn words(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<&str> = lines.filter(|line| !line.starts_with("For more")).collect();
-    let text = lines.join("; ").replace(":; ", ": ").replace("; Usage:", "; usage:");
-    text.strip_prefix("error: ").unwrap_or(&text).to_string()
-}
-
-fn run(cli: Cli) -> Result<(), Error> {
-    let context = command::Context::new(cli.threads, cli.store, cli.quiet)?;
-    match cli.command {
-        None => command::reproduce::run(&context, args::ReproduceArgs::default()),
-        Some(Command::Reproduce(args)) => command::reproduce::run(&context, args),
-        Some(Command::Run(args)) => command::run::run(&context, args),
-        Some(Command::Exact(args)) => command::exact::run(&context, args),
-        Some(Command::Solve(args)) => command::solve::run(&context, args),
-        Some(Command::Check(args)) => command::check::run(&context, args),
-        Some(Command::Bounds(args)) => command::bounds::run(args),
-        Some(Command::Fit(args)) => command::fit::run(&context, args),
-        Some(Command::Plan(args)) => command::plan::run(&context, args),
-        Some(Command::Runs(args)) => command::runs::run(&context, args),
-        Some(Command::Show(args)) => command::show::run(&context, args),
-        Some(Command::Note(args)) => command::note::run(&context, args),
-        Some(Command::Rm(args)) => command::rm::run(&context, args),
-        Some(Command::Resume(args)) => command::resume::run(&context, args),
-        Some(Command::Replay(args)) => command::replay::run(&context, args),
-        Some(Command::Export(args)) => command::export::run(&context, args),
-        Some(Command::Score(args)) => command::score::run(&context, args),
-        Some(Command::Import(args)) => command::import::run(&context, args),
-        Some(Command::Compare(args)) => command::compare::run(&context, args),
-        Some(Command::Federate(args)) => command::federate::run(&context, args),
-        Some(Command::Site(args)) => command::site::run(&context, args),
-        Some(Command::Data(args)) => command::data::run(&context, args),
-        Some(Command::Schema) => command::schema::run(),
-        Some(Command::New(args)) => command::new::run(args),
-    }
+    ExitCode::from(fedback::cli::main(std::env::args_os()))
 }

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use fedback::lab::error::Error;
-pub use fedback::lab::whole_file::write as write_file;
-use fedback::lab::words::short;
+use crate::lab::error::Error;
+pub use crate::lab::whole_file::write as write_file;
+use crate::lab::words::short;
 use serde_json::Value;
 
 /// Writes to standard output. A reader that went away (`| head`) is no error.

@@ -7,10 +7,10 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use crate::lab::error::Error;
+use crate::lab::event::{Event, Sink};
+use crate::lab::plan::{Outline, Plan};
 use console::Term;
-use fedback::lab::error::Error;
-use fedback::lab::event::{Event, Sink};
-use fedback::lab::plan::{Outline, Plan};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::command::label;

@@ -1,7 +1,7 @@
 //! Tables: numbers to the right, words to the left. Where a table is wider than the screen its words
 //! are broken into lines, and if that is not enough its columns are put below each other.
 
-use fedback::lab::words::NOTHING;
+use crate::lab::words::NOTHING;
 
 use crate::screen;
 

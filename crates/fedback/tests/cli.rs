@@ -268,6 +268,10 @@ fn tables_report_names_scores_and_clients() {
     let refused = folder.run(&["exact", "spec.toml", "--json"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("logistic"));
+    let arrays = folder.run(&["export", "1", "--format", "npz"]);
+    assert_eq!(arrays.status.code(), Some(2));
+    assert!(text(&arrays.stderr).contains("--out: is missing; arrays are written to a file"));
+    assert!(folder.run(&["export", "1", "--format", "npz", "--out", "run.npz"]).status.success());
     // What is exported scores raw rows as the standardised model scores its own.
     let theta = folder.run(&["export", "1", "--format", "theta"]);
     let theta: Value = serde_json::from_slice(&theta.stdout).unwrap();

@@ -68,9 +68,11 @@ const INTERRUPTED: [&str; 1] = ["fedback run experiment.toml --set rounds=100000
 /// The languages that blocks may have; without one, rustdoc would take a block for Rust.
 const LANGUAGES: [&str; 6] = ["sh", "toml", "text", "rust", "python", "tree"];
 
-/// A command with `fedback` first on its path.
+/// A command with `fedback` first on its path, or the one that the variable `FEDBACK_BINARY` names.
 fn command(program: &str, folder: &Path) -> Command {
-    let bin = Path::new(env!("CARGO_BIN_EXE_fedback")).parent().unwrap();
+    let built = env!("CARGO_BIN_EXE_fedback").into();
+    let fedback = PathBuf::from(std::env::var_os("FEDBACK_BINARY").unwrap_or(built));
+    let bin = fedback.parent().unwrap();
     let old = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(bin.to_path_buf()).chain(std::env::split_paths(&old));
     let mut command = Command::new(program);

@@ -29,4 +29,4 @@ Over = Literal[
 #: A figure on a screen, or in one or two columns of a page.
 Size = Literal["screen", "single", "double"]
 #: What a recorded run is written as.
-Format = Literal["csv", "json", "svg", "bundle"]
+Format = Literal["csv", "json", "svg", "npz", "bundle"]

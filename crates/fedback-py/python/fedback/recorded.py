@@ -90,12 +90,14 @@ def rm(*ids: int, store: PathLike = "fedback.db") -> None:
 
 def export(id: int, out: PathLike, *, format: Format, store: PathLike = "fedback.db") -> Path:
     """Writes a recorded run to the file ``out``, and returns its path. ``format`` is ``"csv"``,
-    ``"json"``, ``"svg"`` or ``"bundle"``: a store of its own with this run and without its data,
-    for :func:`import_bundle`."""
+    ``"json"``, ``"svg"``, ``"npz"``: θ and every measurement of each repetition, for
+    ``numpy.load``, or ``"bundle"``: a store of its own with this run and without its data, for
+    :func:`import_bundle`."""
     file, place, id = Path(path("out", out)), path("store", store), whole("id", id)
     chosen("format", format, get_args(Format))
-    if format == "bundle":
-        _native.write_bundle(id, file, place)
+    files = {"npz": _native.write_npz, "bundle": _native.write_bundle}
+    if format in files:
+        files[format](id, file, place)
         return file
     outcome = _native.load(id, place)
     texts = {"csv": lambda: outcome.csv, "json": lambda: outcome.json + "\n", "svg": outcome.svg}

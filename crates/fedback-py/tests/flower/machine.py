@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 
 from deployment import PROGRAMS, until
-from services import COMMAND
 
 ROOT = Path(__file__).parents[4]
 EMPTY = [Path("/srv"), Path("/opt"), Path("/run"), Path("/tmp"), Path("/var/tmp")]
-NEEDED = {Path(sys.base_prefix), Path(sys.prefix), ROOT, COMMAND.parent}
+NEEDED = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
 OWN = ["--mount", "--net", "--pid", "--fork", "--kill-child"]
 
 
@@ -92,13 +91,12 @@ def mode(path: Path) -> str:
 
 
 def programs() -> list[str]:
-    """/opt/fedback, as an administrator installs it: the environment, with the command."""
+    """/opt/fedback, as an administrator installs it."""
     venv = Path(sys.prefix)
     return [
         "mkdir -p /opt/fedback/bin",
         f"ln -s {venv}/pyvenv.cfg {venv}/lib /opt/fedback",
         f"ln -s {PROGRAMS}/* /opt/fedback/bin",
-        f"ln -sf {COMMAND} /opt/fedback/bin/fedback",
     ]
 
 

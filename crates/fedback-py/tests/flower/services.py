@@ -6,11 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
-from deployment import Process, until
+from deployment import PROGRAMS, Process, until
 
-COMMAND = Path(
-    os.environ.get("FEDBACK_COMMAND", Path(__file__).parents[4] / "target/debug/fedback")
-)
+COMMAND = PROGRAMS / "fedback"
+"""The command as the package installs it: a site needs nothing else."""
 
 SPEC = """
 format = 1

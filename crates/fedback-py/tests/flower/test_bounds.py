@@ -2,6 +2,9 @@
 pieces that Flower puts together only if they come to no more."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +16,13 @@ from test_transport import absent, changed, connect, events, grid, order, pairs,
 from fedback.flower import client_app
 from fedback.flower.census import counted
 from fedback.flower.harmless import LONGEST, harmless
-from fedback.flower.inflation import SPARE, Guard, guard
+from fedback.flower.inflation import SPARE, TESTED, Guard, guard
 from fedback.flower.messages import BadMessage, Refusal, Update, decode, encode
 from fedback.flower.node import Node
 from fedback.flower.roster import Refused
+
+ROOT = Path(__file__).parents[4]
+FIRST, END = (".".join(map(str, version)) for version in TESTED)
 
 
 @pytest.mark.parametrize(
@@ -185,3 +191,43 @@ def test_no_two_messages_have_an_identity_that_a_neighbour_could_guess(spec):  #
     connect(loop).ask(order(spec))
     lives = [m.metadata.ttl for m in loop.seen if m.metadata.dst_node_id in (11, 12, 13)]
     assert len(lives) == 6 and len({life % 1 for life in lives}) == 6
+
+
+OTHER_FLOWER = """
+import importlib.metadata, sys
+from flwr.superlink.grid import http_grid
+{change}
+try:
+    import fedback.flower.server_app
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ("importlib.metadata.version = lambda name: '1.39.2'", "1.39.2 is installed, and was not"),
+        ("importlib.metadata.version = lambda name: '1.42.0'", "1.42.0 is installed, and was not"),
+        ("del http_grid.inflate_object_from_contents", "its grid puts replies together without"),
+        (
+            "http_grid.inflate_object_from_contents = print",
+            "its grid puts replies together without",
+        ),
+        ("http_grid.HttpGrid.pull_messages = lambda: 0", "its grid puts replies together without"),
+        ("sys.modules['flwr.app.message'] = None", "looks different inside"),
+        ("", ""),
+    ],
+)
+def test_no_server_on_a_flower_that_is_not_known(change, why):
+    script = OTHER_FLOWER.format(change=change)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert why in done.stdout and done.stdout.count("\n") == bool(why), done.stdout
+    assert not why or f'pip install "flwr>={FIRST},<{END}"' in done.stdout
+
+
+def test_the_package_takes_the_versions_that_are_known():
+    extras = (ROOT / "pyproject.toml").read_text()
+    assert f'site = ["flwr>={FIRST},<{END}"]' in extras
+    assert f'simulation = ["flwr[simulation]>={FIRST},<{END}"]' in extras

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::lab::store::{RunId, tag};
 use clap::{Args, ValueEnum};
-use fedback::lab::store::{RunId, tag};
 
 #[derive(Args)]
 pub struct RunsArgs {
@@ -41,7 +41,7 @@ pub struct ExportArgs {
     /// What to write
     #[arg(long, value_enum)]
     pub format: ExportFormat,
-    /// The file to write (default: standard output; a bundle needs a file)
+    /// The file to write (default: standard output; a bundle and arrays need a file)
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -56,6 +56,8 @@ pub enum ExportFormat {
     Svg,
     /// The final models as JSON, with what is needed to score raw rows
     Theta,
+    /// The final models and the curve of every repetition, for `numpy.load`
+    Npz,
     /// The whole run, for `fedback import` elsewhere; its data stay
     Bundle,
 }

@@ -1,11 +1,11 @@
 //! `fedback bounds SPEC`.
 
-use fedback::lab::error::Error;
-use fedback::lab::outcome::points_to_json;
-use fedback::lab::plan::Plan;
-use fedback::lab::words::{self, NOTHING, short};
-use fedback::paper::bounds::{Guarantees, Overrides, entries, undefined};
-use fedback::theory::bounds::{Bound, Cost, Value as Number};
+use crate::lab::error::Error;
+use crate::lab::outcome::points_to_json;
+use crate::lab::plan::Plan;
+use crate::lab::words::{self, NOTHING, short};
+use crate::paper::bounds::{Guarantees, Overrides, entries, undefined};
+use crate::theory::bounds::{Bound, Cost, Value as Number};
 
 use super::label;
 use crate::args::BoundsArgs;

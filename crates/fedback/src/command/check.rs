@@ -4,10 +4,10 @@ mod text;
 
 use std::io::IsTerminal;
 
-use fedback::lab::check::{Check, picture};
-use fedback::lab::error::Error;
-use fedback::lab::outcome::points_to_json;
-use fedback::lab::plan::Plan;
+use crate::lab::check::{Check, picture};
+use crate::lab::error::Error;
+use crate::lab::outcome::points_to_json;
+use crate::lab::plan::Plan;
 
 use super::{Context, label};
 use crate::args::CheckArgs;

@@ -1,14 +1,14 @@
 //! `fedback compare RUN RUN…`.
 
-use fedback::lab::difference::labels;
-use fedback::lab::error::Error;
-use fedback::lab::figure::Size;
-use fedback::lab::measure::Measurement;
-use fedback::lab::outcome::{Outcome, points_to_csv};
-use fedback::lab::plot::{self, Named, Question};
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::store::standing;
-use fedback::lab::words::{seconds, short};
+use crate::lab::difference::labels;
+use crate::lab::error::Error;
+use crate::lab::figure::Size;
+use crate::lab::measure::Measurement;
+use crate::lab::outcome::{Outcome, points_to_csv};
+use crate::lab::plot::{self, Named, Question};
+use crate::lab::recorded::RecordedRun;
+use crate::lab::store::standing;
+use crate::lab::words::{seconds, short};
 use serde_json::{Value, json};
 
 use super::Context;

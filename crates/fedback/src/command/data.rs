@@ -1,7 +1,7 @@
 //! `fedback data TABLE`.
 
-use fedback::lab::error::Error;
-use fedback::paper::credit_data::{self, Fetched};
+use crate::lab::error::Error;
+use crate::paper::credit_data::{self, Fetched};
 use serde_json::json;
 
 use super::Context;

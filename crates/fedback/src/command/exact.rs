@@ -1,10 +1,10 @@
 //! `fedback exact SPEC`.
 
-use fedback::lab::chart::{self, Pair};
-use fedback::lab::error::Error;
-use fedback::lab::exact;
-use fedback::lab::outcome::{self, Outcome};
-use fedback::lab::words::short;
+use crate::lab::chart::{self, Pair};
+use crate::lab::error::Error;
+use crate::lab::exact;
+use crate::lab::outcome::{self, Outcome};
+use crate::lab::words::short;
 
 use super::{Context, label_of};
 use crate::args::SpecArgs;

@@ -1,11 +1,12 @@
 //! `fedback export RUN --format …`.
 
-use fedback::lab::bundle;
-use fedback::lab::chart::{self, Pair};
-use fedback::lab::error::Error;
-use fedback::lab::outcome::Outcome;
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::store::RunId;
+use crate::lab::bundle;
+use crate::lab::chart::{self, Pair};
+use crate::lab::error::Error;
+use crate::lab::npz;
+use crate::lab::outcome::Outcome;
+use crate::lab::recorded::RecordedRun;
+use crate::lab::store::RunId;
 use serde_json::json;
 
 use super::{Context, label_of};
@@ -16,10 +17,14 @@ pub fn run(context: &Context, args: ExportArgs) -> Result<(), Error> {
     let store = context.existing_store()?;
     let run = RecordedRun::read(&store, RunId(args.run))?;
     let outcome = run.outcome();
+    let file = |what: &str| match args.out.as_deref() {
+        Some(path) => Ok(path),
+        None => Err(Error::input("--out", format!("is missing; {what} written to a file"))),
+    };
     let text = match args.format {
-        ExportFormat::Bundle => {
-            let needed = || Error::input("--out", "is missing; a bundle is written to a file");
-            return bundle::write(&run, args.out.as_deref().ok_or_else(needed)?);
+        ExportFormat::Bundle => return bundle::write(&run, file("a bundle is")?),
+        ExportFormat::Npz => {
+            return output::write_file(file("arrays are")?, npz::of(&run, &outcome)?);
         }
         ExportFormat::Csv => outcome.to_csv(),
         ExportFormat::Json => format!("{}\n", json!(outcome)),

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fedback::lab::error::Error;
-use fedback::lab::event::Ending;
-use fedback::lab::store::{RunId, RunSummary, standing};
+use crate::lab::error::Error;
+use crate::lab::event::Ending;
+use crate::lab::store::{RunId, RunSummary, standing};
 use serde_json::json;
 
 use super::Context;

@@ -1,10 +1,10 @@
 //! `fedback fit DATA --deployments THETAS`.
 
-use fedback::core::stream::Seed;
-use fedback::fit::model::{Direction, Shape};
-use fedback::lab::error::Error;
-use fedback::lab::fit::{Columns, Fitted, Folder, Question, fit};
-use fedback::lab::words::short;
+use crate::core::stream::Seed;
+use crate::fit::model::{Direction, Shape};
+use crate::lab::error::Error;
+use crate::lab::fit::{Columns, Fitted, Folder, Question, fit};
+use crate::lab::words::short;
 
 use super::Context;
 use crate::args::{FitArgs, FitResponse, FitShape};

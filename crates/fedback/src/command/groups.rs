@@ -1,8 +1,8 @@
 //! The table of groups that a finished run leaves on a terminal.
 
-use fedback::lab::measure::{Measurement, Part, Rate};
-use fedback::lab::outcome::Outcome;
-use fedback::lab::words::{NOTHING, short};
+use crate::lab::measure::{Measurement, Part, Rate};
+use crate::lab::outcome::Outcome;
+use crate::lab::words::{NOTHING, short};
 
 const RATES: [(Rate, &str); 5] = [
     (Rate::Risk, "risk"),

@@ -1,7 +1,7 @@
 //! `fedback import FILE`.
 
-use fedback::lab::bundle;
-use fedback::lab::error::Error;
+use crate::lab::bundle;
+use crate::lab::error::Error;
 use serde_json::json;
 
 use super::Context;

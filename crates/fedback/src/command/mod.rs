@@ -30,15 +30,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedback::core::simd::Simd;
-use fedback::lab::chart::label_of;
-use fedback::lab::error::Error;
-use fedback::lab::experiment::Experiment;
-use fedback::lab::plan::{Outline, Plan};
-use fedback::lab::spec::Document;
-use fedback::lab::store::{RunId, Store};
-use fedback::lab::threads;
-use fedback::lab::warning::notes;
+use crate::core::simd::Simd;
+use crate::lab::chart::label_of;
+use crate::lab::error::Error;
+use crate::lab::experiment::Experiment;
+use crate::lab::plan::{Outline, Plan};
+use crate::lab::spec::Document;
+use crate::lab::store::{RunId, Store};
+use crate::lab::threads;
+use crate::lab::warning::notes;
 
 use crate::args::SpecArgs;
 use crate::page::Page;

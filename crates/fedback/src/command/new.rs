@@ -1,8 +1,8 @@
 //! `fedback new [PATH]`.
 
-use fedback::core::exp::exp_neg;
-use fedback::core::stream::{Purpose, Seed, Stream};
-use fedback::lab::error::Error;
+use crate::core::exp::exp_neg;
+use crate::core::stream::{Purpose, Seed, Stream};
+use crate::lab::error::Error;
 
 use crate::args::{NewArgs, NewKind};
 use crate::output;

@@ -1,7 +1,7 @@
 //! `fedback note RUN TEXT`.
 
-use fedback::lab::error::Error;
-use fedback::lab::store::RunId;
+use crate::lab::error::Error;
+use crate::lab::store::RunId;
 
 use super::Context;
 use crate::args::NoteArgs;

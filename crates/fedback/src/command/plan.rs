@@ -3,14 +3,14 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use fedback::lab::advice::{Advice, Question, Rival, latency, planned_spec, scheme_label};
-use fedback::lab::error::Error;
-use fedback::lab::experiment::Experiment;
-use fedback::lab::plan::Plan;
-use fedback::lab::spec::{Document, SchemeName};
-use fedback::lab::words::{short, steps};
-use fedback::theory::bounds::Cost;
-use fedback::theory::planner::{Prices, Proposal};
+use crate::lab::advice::{Advice, Question, Rival, latency, planned_spec, scheme_label};
+use crate::lab::error::Error;
+use crate::lab::experiment::Experiment;
+use crate::lab::plan::Plan;
+use crate::lab::spec::{Document, SchemeName};
+use crate::lab::words::{short, steps};
+use crate::theory::bounds::Cost;
+use crate::theory::planner::{Prices, Proposal};
 
 use super::{Context, label};
 use crate::args::{PlanArgs, SchemeChoice};

@@ -1,9 +1,9 @@
 //! `fedback replay RUN`.
 
-use fedback::lab::error::Error;
-use fedback::lab::event::Ending;
-use fedback::lab::experiment::{Replayed, reopen, replay};
-use fedback::lab::store::RunId;
+use crate::lab::error::Error;
+use crate::lab::event::Ending;
+use crate::lab::experiment::{Replayed, reopen, replay};
+use crate::lab::store::RunId;
 use serde_json::json;
 
 use super::{Context, summary};

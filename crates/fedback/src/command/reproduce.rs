@@ -1,7 +1,7 @@
 //! `fedback reproduce [FIGURE…]`: the paper's experiments, redrawn and judged.
 
-use fedback::lab::error::Error;
-use fedback::paper::reproduce::{Request, reproduce};
+use crate::lab::error::Error;
+use crate::paper::reproduce::{Request, reproduce};
 
 use super::Context;
 use crate::args::ReproduceArgs;

@@ -1,11 +1,11 @@
 //! `fedback resume RUN…`.
 
-use fedback::lab::error::Error;
-use fedback::lab::event::Ending;
-use fedback::lab::experiment::{self, Reopened};
-use fedback::lab::outcome::{self, Outcome};
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::store::{RunId, Store};
+use crate::lab::error::Error;
+use crate::lab::event::Ending;
+use crate::lab::experiment::{self, Reopened};
+use crate::lab::outcome::{self, Outcome};
+use crate::lab::recorded::RecordedRun;
+use crate::lab::store::{RunId, Store};
 
 use super::{Context, run, summary};
 use crate::args::{ResumeArgs, runs};

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use fedback::lab::error::Error;
+use crate::lab::error::Error;
 
 use super::Context;
 use crate::args::{RmArgs, runs};

@@ -1,10 +1,10 @@
 //! `fedback run SPEC`.
 
-use fedback::lab::error::Error;
-use fedback::lab::event::Ending;
-use fedback::lab::experiment::{Finished, Keep, Ready};
-use fedback::lab::outcome::{self, Outcome};
-use fedback::lab::runner::Runnable;
+use crate::lab::error::Error;
+use crate::lab::event::Ending;
+use crate::lab::experiment::{Finished, Keep, Ready};
+use crate::lab::outcome::{self, Outcome};
+use crate::lab::runner::Runnable;
 
 use super::{Context, summary};
 use crate::args::RunArgs;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use fedback::lab::error::Error;
-use fedback::lab::store::{RunSummary, Runs, Store, standing};
+use crate::lab::error::Error;
+use crate::lab::store::{RunSummary, Runs, Store, standing};
 use serde_json::json;
 
 use super::{Context, label_of};

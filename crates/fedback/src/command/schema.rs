@@ -1,7 +1,7 @@
 //! `fedback schema`.
 
-use fedback::lab::error::Error;
-use fedback::lab::spec::Spec;
+use crate::lab::error::Error;
+use crate::lab::spec::Spec;
 
 use crate::output;
 

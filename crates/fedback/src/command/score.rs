@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use fedback::lab::error::Error;
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::scoring::Scorer;
-use fedback::lab::store::RunId;
+use crate::lab::error::Error;
+use crate::lab::recorded::RecordedRun;
+use crate::lab::scoring::Scorer;
+use crate::lab::store::RunId;
 
 use super::Context;
 use crate::args::ScoreArgs;

@@ -1,11 +1,11 @@
 //! `fedback show RUN…`.
 
-use fedback::lab::difference::Difference;
-use fedback::lab::error::Error;
-use fedback::lab::recorded::RecordedRun;
-use fedback::lab::show::{Shown, differing};
-use fedback::lab::table_summary::TableSummary;
-use fedback::lab::words::{seconds, short};
+use crate::lab::difference::Difference;
+use crate::lab::error::Error;
+use crate::lab::recorded::RecordedRun;
+use crate::lab::show::{Shown, differing};
+use crate::lab::table_summary::TableSummary;
+use crate::lab::words::{seconds, short};
 use serde_json::{Map, Value, json};
 
 use super::Context;

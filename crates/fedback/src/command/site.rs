@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedback::lab::error::Error;
-use fedback::site::forecast::{Forecast, Shown, changed_by_others, forecast, open_to_others};
-use fedback::site::message::Request;
-use fedback::site::program::{Heard, Surroundings};
-use fedback::site::service::{Log, Said, serve};
-use fedback::site::{Keeper, Ledger, Policy};
+use crate::lab::error::Error;
+use crate::site::forecast::{Forecast, Shown, changed_by_others, forecast, open_to_others};
+use crate::site::message::Request;
+use crate::site::program::{Heard, Surroundings};
+use crate::site::service::{Log, Said, serve};
+use crate::site::{Keeper, Ledger, Policy};
 use serde_json::json;
 
 use super::Context;
@@ -95,7 +95,7 @@ fn ledger(policy: &Policy, json: bool) -> Result<(), Error> {
     let ledger = Ledger::open(&policy.ledger, &policy.name)?;
     let clients = policy.clients.iter().map(|client| (*client, ledger.spent(*client)));
     if json {
-        let each = |(client, spent): (u32, &fedback::site::ledger::Spent)| json!({ "client": client, "answers": spent.in_all, "plans": spent.by_plan });
+        let each = |(client, spent): (u32, &crate::site::ledger::Spent)| json!({ "client": client, "answers": spent.in_all, "plans": spent.by_plan });
         return output::print_json(&json!({
             "site": policy.name,
             "entries": ledger.entries(),

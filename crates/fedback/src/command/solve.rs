@@ -1,10 +1,10 @@
 //! `fedback solve SPEC`.
 
-use fedback::lab::error::Error;
-use fedback::lab::outcome::points_to_json;
-use fedback::lab::plan::Plan;
-use fedback::lab::solution::{Settling, Solution};
-use fedback::lab::words::short;
+use crate::lab::error::Error;
+use crate::lab::outcome::points_to_json;
+use crate::lab::plan::Plan;
+use crate::lab::solution::{Settling, Solution};
+use crate::lab::words::short;
 
 use super::{Context, label};
 use crate::args::SpecArgs;

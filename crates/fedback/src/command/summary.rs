@@ -2,11 +2,11 @@
 
 use std::io::IsTerminal;
 
-use fedback::lab::chart::{self, Pair};
-use fedback::lab::measure::Measurement;
-use fedback::lab::outcome::{Outcome, Statistic};
-use fedback::lab::store::RunId;
-use fedback::lab::words::{seconds, short};
+use crate::lab::chart::{self, Pair};
+use crate::lab::measure::Measurement;
+use crate::lab::outcome::{Outcome, Statistic};
+use crate::lab::store::RunId;
+use crate::lab::words::{seconds, short};
 
 use super::{groups, label_of};
 use crate::output::{plural, short_vector};

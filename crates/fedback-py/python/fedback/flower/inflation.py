@@ -4,23 +4,44 @@ Flower puts a reply together inside `grid.pull_messages`, from pieces that the s
 anybody can look at it. A piece may be named any number of times, so that a megabyte becomes a
 terabyte; pieces that do not go together raise an exception in the middle of everybody's run. Behind
 [`guard`], both are an error in that one reply, and its clients absent.
+
+No interface of Flower promises that place. A server does not start where it is not found, nor with
+a version in which nobody has looked for it.
 """
 
 from __future__ import annotations
 
 import json
+from importlib import metadata
 
-from flwr.app import Array, Error, Message, Metadata
-from flwr.app.message import make_message
-from flwr.common.constant import ErrorCode
-from flwr.proto.message_pb2 import Message as ProtoMessage
-from flwr.supercore.constant import SYSTEM_MESSAGE_TYPE
-from flwr.supercore.inflatable.inflatable_object import (
-    get_object_body,
-    get_object_head_values_from_object_content,
-)
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
-from flwr.superlink.grid import http_grid
+TESTED = ((1, 40), (1, 42))
+"""Flower's versions, from the first on and before the second; those of pyproject.toml."""
+
+
+def another_flower(why: str) -> ImportError:
+    """Why no server starts with the Flower that is installed."""
+    first, end = (".".join(map(str, version)) for version in TESTED)
+    return ImportError(
+        f"fedback: Flower {metadata.version('flwr')} is installed, and {why}; without looking at "
+        "what sites send before Flower puts it together, fedback starts no server: "
+        f'pip install "flwr>={first},<{end}"'
+    )
+
+
+try:
+    from flwr.app import Array, Error, Message, Metadata
+    from flwr.app.message import make_message
+    from flwr.common.constant import ErrorCode
+    from flwr.proto.message_pb2 import Message as ProtoMessage
+    from flwr.supercore.constant import SYSTEM_MESSAGE_TYPE
+    from flwr.supercore.inflatable.inflatable_object import (
+        get_object_body,
+        get_object_head_values_from_object_content,
+    )
+    from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
+    from flwr.superlink.grid import http_grid
+except ImportError as error:
+    raise another_flower(f"looks different inside ({error})") from None
 
 SPARE = 1 << 20
 """Bytes that a reply may have beside its numbers: names, reasons, lengths."""
@@ -46,8 +67,20 @@ class Guard:
             return failed(own, f"the reply cannot be read ({type(error).__name__})")
 
 
+def put_in_place(guard: Guard) -> None:
+    """Makes Flower call the guard instead of its own function, where it calls that."""
+    version = tuple(int(part) for part in metadata.version("flwr").split(".")[:2])
+    if not TESTED[0] <= version < TESTED[1]:
+        raise another_flower("was not tested")
+    name = inflate_object_from_contents.__name__
+    reads = http_grid.HttpGrid.pull_messages.__code__.co_names
+    if name not in reads or getattr(http_grid, name, None) is not inflate_object_from_contents:
+        raise another_flower(f"its grid puts replies together without {name}")
+    setattr(http_grid, name, guard)
+
+
 guard = Guard()
-http_grid.inflate_object_from_contents = guard
+put_in_place(guard)
 
 
 def inflated(contents: dict[str, bytes]) -> int:

@@ -1,10 +1,10 @@
 //! A check in words: the verdict first, then what it rests on.
 
-use fedback::lab::check::words::algorithm;
-use fedback::lab::check::{Check, Client, Confidence, FirstArrivals, Lie};
-use fedback::lab::plan::Plan;
-use fedback::lab::words::{self, NOTHING, short};
-use fedback::theory::certificate::{ClientPart, Verdict};
+use crate::lab::check::words::algorithm;
+use crate::lab::check::{Check, Client, Confidence, FirstArrivals, Lie};
+use crate::lab::plan::Plan;
+use crate::lab::words::{self, NOTHING, short};
+use crate::theory::certificate::{ClientPart, Verdict};
 
 use super::label;
 use crate::output::{plural, short_vector};
