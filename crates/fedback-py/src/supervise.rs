@@ -8,13 +8,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fedback_lab::threads;
 use pyo3::prelude::*;
 
 /// How long Ctrl-C may wait to be noticed.
 const TICK: Duration = Duration::from_millis(50);
+
+/// The same once the work has taken long: looking costs, and a federation waits for hours.
+const LONG: Duration = Duration::from_secs(5);
+const LONG_TICK: Duration = Duration::from_millis(250);
 
 /// The process that imported the package, whose pool has threads.
 static PROCESS: OnceLock<u32> = OnceLock::new();
@@ -39,7 +43,7 @@ pub fn supervise<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> PyResult<T> {
     let (done, waiting) = mpsc::channel();
-    let mut raised = None;
+    let (mut raised, started) = (None, Instant::now());
     let result = std::thread::scope(|scope| {
         let worker = scope.spawn(move || {
             let result = with_threads(threads, work);
@@ -50,7 +54,8 @@ pub fn supervise<T: Send>(
         let wait = std::sync::Mutex::new(waiting);
         let over = || {
             let waiting = wait.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            !matches!(waiting.recv_timeout(TICK), Err(mpsc::RecvTimeoutError::Timeout))
+            let tick = if started.elapsed() < LONG { TICK } else { LONG_TICK };
+            !matches!(waiting.recv_timeout(tick), Err(mpsc::RecvTimeoutError::Timeout))
         };
         while !py.detach(over) {
             if let Err(error) = py.check_signals().and_then(|()| tick(py)) {

@@ -4,115 +4,28 @@ A problem and what is run on it is a :class:`Spec`; :func:`run`, :func:`exact`, 
 :func:`bounds`, :func:`check`, :func:`plan` and :func:`fit` are the commands of the same names.
 """
 
-from ._native import STREAM_FORMAT, InputError, RunError, __version__
-from ._transport import Order, Transport
-from .answers import Answer, Bounds, Certificate, Fit, Plan, Solution
-from .commands import (
-    bounds,
-    check,
-    data,
-    exact,
-    federate,
-    fit,
-    plan,
-    replay,
-    reproduce,
-    resume,
-    run,
-    schema,
-    solve,
-    sweep,
-)
-from .models import Model, jax_model, jax_population, torch_model
-from .recorded import Shown, compare, export, import_bundle, load, note, rm, runs, score, show
-from .results import Curve, Run, Sweep
-from .sections import (
-    adam,
-    best_response,
-    constant,
-    decaying,
-    fedopt,
-    fedprox,
-    gaussian,
-    location,
-    logistic,
-    mean,
-    momentum,
-    p_fedavg,
-    scaffold,
-    squared,
-    table,
-)
-from .site import Site, Tables, Update, census, census_mean
-from .spec import Problem, Spec
-from .streams import Streams, all_clients
+from __future__ import annotations
 
-__all__ = [
-    "Answer",
-    "Bounds",
-    "Certificate",
-    "Curve",
-    "Fit",
-    "InputError",
-    "Model",
-    "Order",
-    "Plan",
-    "Problem",
-    "Run",
-    "RunError",
-    "STREAM_FORMAT",
-    "Shown",
-    "Site",
-    "Solution",
-    "Spec",
-    "Streams",
-    "Sweep",
-    "Tables",
-    "Transport",
-    "Update",
-    "__version__",
-    "adam",
-    "all_clients",
-    "best_response",
-    "bounds",
-    "census",
-    "census_mean",
-    "check",
-    "compare",
-    "constant",
-    "data",
-    "decaying",
-    "exact",
-    "export",
-    "federate",
-    "fedopt",
-    "fedprox",
-    "fit",
-    "gaussian",
-    "import_bundle",
-    "jax_model",
-    "jax_population",
-    "load",
-    "location",
-    "logistic",
-    "mean",
-    "momentum",
-    "note",
-    "p_fedavg",
-    "plan",
-    "replay",
-    "reproduce",
-    "resume",
-    "rm",
-    "run",
-    "runs",
-    "scaffold",
-    "schema",
-    "score",
-    "show",
-    "solve",
-    "squared",
-    "sweep",
-    "table",
-    "torch_model",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._native import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ._public import *  # noqa: F403
+    from ._public import __all__ as __all__
+
+
+def __getattr__(name: str) -> Any:
+    """Loads all names with the first that is asked for: a node of a federation starts a process for
+    every message, and needs none of them."""
+    if name == "__all__" or not name.startswith("_"):
+        names = import_module("._public", __name__)
+        globals().update({own: getattr(names, own) for own in ["__all__", *names.__all__]})
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

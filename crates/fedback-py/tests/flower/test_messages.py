@@ -1,6 +1,8 @@
 """What may travel, and that nothing else can."""
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -178,3 +180,16 @@ def test_answers_and_updates_that_do_not_add_up_are_refused():
 def test_an_array_that_would_lose_digits_is_not_sent():
     with pytest.raises(TypeError):
         encode(update(clients=np.array([0.5, 1.5])))
+
+
+def test_a_node_loads_only_what_a_message_needs():
+    """Flower starts a process for every message. What answers behind a service is few modules."""
+    code = (
+        "import sys, fedback.flower.client_app; print(*(m for m in sys.modules if 'fedback' in m))"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    own = {name.removeprefix("fedback").removeprefix(".") for name in loaded.stdout.split()}
+    needed = {"messages", "relay", "settings", "client_app"}
+    assert own == {"", "_native", "_frame", "flower", *(f"flower.{name}" for name in needed)}

@@ -8,7 +8,7 @@ from loopback import Loopback
 from specs import GAUSSIAN
 
 import fedback
-from fedback.flower import client_app, transport
+from fedback.flower import client_app, messages, transport, work
 from fedback.flower.messages import Answer, Order, Update, decode, encode
 from fedback.flower.roster import Refused
 from fedback.flower.transport import Transport
@@ -104,6 +104,20 @@ def test_a_node_gets_one_message_a_round(spec):
     ]
     assert sorted(m.metadata.dst_node_id for m in orders) == [11, 12, 13]
     assert decode(orders[0].content, Order).clients.tolist() == [0, 0, 3]
+
+
+def test_a_model_is_encoded_once_a_round(spec, monkeypatch):
+    encoded, encode_array = [], messages.encode_array
+
+    def count(name, value):
+        encoded.append(name)
+        return encode_array(name, value)
+
+    for module in (messages, transport):
+        monkeypatch.setattr(module, "encode_array", count)
+    run = connect(grid(spec))
+    run.ask(order(spec))
+    assert len(pairs(events(run))) == 5 and encoded.count("theta") == 1
 
 
 def test_partitions_hold_clients_by_remainder(spec):
@@ -369,9 +383,9 @@ def test_an_exception_at_a_site_stays_there(spec, monkeypatch, caplog):
         def update(self, *order):
             raise ValueError("row 17 of the table: age 43")
 
-    real = client_app.load
+    real = work.load
     monkeypatch.setattr(
-        client_app,
+        work,
         "load",
         lambda s, *asked: (Broken(), s.clients) if s.clients == (2,) else real(s, *asked),
     )

@@ -8,13 +8,13 @@ rows has.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message, MessageType
 
 import fedback
 
+from .gathered import Gathered
 from .harmless import harmless
 from .holders import Holders
 from .inflation import guard
@@ -26,33 +26,6 @@ from .roster import Refused, listed, rightful
 
 PAUSE = 0.1
 """Seconds between two looks for replies."""
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """What a census came to: every client's count of rows and, where features are standardised,
-    their means and standard deviations."""
-
-    rows: tuple[int, ...]
-    sums: tuple[tuple[float, ...], ...] = ()
-
-    @staticmethod
-    def of(rows: np.ndarray, sums: np.ndarray | None) -> Gathered:
-        """From the fields of a message."""
-        sums = () if sums is None else tuple(map(tuple, sums.tolist()))
-        return Gathered(tuple(rows.tolist()), sums)
-
-    def fields(self) -> dict[str, np.ndarray]:
-        """The fields of a message."""
-        sums = {"sums": np.array(self.sums)} if self.sums else {}
-        return {"rows": np.array(self.rows, dtype=np.uint64), **sums}
-
-    def complete(self, spec: fedback.Spec) -> fedback.Spec:
-        """The spec with it."""
-        base = {"problem.base.rows": self.rows}
-        if self.sums:
-            base["problem.base.mean"], base["problem.base.sd"] = self.sums
-        return spec.set(base)
 
 
 def needed(spec: fedback.Spec) -> bool:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flwr.app import Message
+from flwr.app import Array, Message
 
 from .messages import encode
 
@@ -39,10 +39,18 @@ class Mailbox:
         # The same by `ask`: a look at one costs nothing for the others.
         self._by_ask: dict[int | None, dict[str, Sent]] = {}
 
-    def send(self, content, kind: str, sent: Sent, patience: float) -> bool:
-        """Sends a message that lives for some seconds; whether Flower has taken it."""
+    def send(
+        self,
+        content,
+        kind: str,
+        sent: Sent,
+        patience: float,
+        ready: dict[str, Array] | None = None,
+    ) -> bool:
+        """Sends a message that lives for some seconds; whether Flower has taken it. `ready` are
+        arrays of it that were encoded before."""
         message = Message(
-            encode(content),
+            encode(content, ready),
             dst_node_id=sent.node,
             message_type=kind,
             # Flower knows messages by a hash of what they say, and takes a reply from whoever knows

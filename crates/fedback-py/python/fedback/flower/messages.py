@@ -37,7 +37,12 @@ class BadMessage(ValueError):
     """A message that is not one of ours, with the reason."""
 
 
-@dataclass(frozen=True, kw_only=True)
+record = dataclass(kw_only=True, eq=False, repr=False)
+"""A kind of message. Every method that is made for a class takes time to load, and a node loads
+them anew for every message."""
+
+
+@record
 class Census:
     """Server to site: how many rows have your clients, and what are the sums of their features?
     Where the mean of every feature is known, in `sums`: the sums of squared distances to it."""
@@ -46,7 +51,7 @@ class Census:
     sums: np.ndarray | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Count:
     """Site to server: the clients it holds, their rows, and a row of sums for each."""
 
@@ -64,7 +69,7 @@ class Count:
             raise BadMessage("count: a sum is not finite")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Question:
     """Server to site: whom do you hold, and under which plan?
 
@@ -79,7 +84,7 @@ class Question:
     point: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Answer:
     """Site to server: the clients it holds, out of a federation of so many, in so many
     coordinates."""
@@ -97,7 +102,7 @@ class Answer:
             raise BadMessage(f"answer: client {self.clients.max()} of {self.federation}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Order:
     """Server to site: work from these models; pair j is client `clients[j]` in `repetitions[j]`.
 
@@ -129,7 +134,7 @@ class Order:
             raise BadMessage(f"order: repetition {self.repetitions.max()} of {len(self.theta)}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Update:
     """Site to server: what each pair's client has moved by, a row of `delta` per pair, and what it
     keeps now, a row of `kept`."""
@@ -149,7 +154,7 @@ class Update:
             raise BadMessage(f"update: {len(self.delta)} deltas for {len(self.clients)} clients")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Refusal:
     """Site to server: no, and why. The reason is a sentence of ours, never text of an exception,
     which may quote a row."""
@@ -179,8 +184,9 @@ def check_kept(kind: str, kept: np.ndarray | None, clients: np.ndarray) -> None:
         raise BadMessage(f"{kind}: {len(kept)} rows kept for {len(clients)} clients")
 
 
-def encode(message) -> RecordDict:
-    """The records of a message."""
+def encode(message, ready: dict[str, Array] | None = None) -> RecordDict:
+    """The records of a message; `ready` are arrays that were encoded before."""
+    ready = ready or {}
     values = {field.name: getattr(message, field.name) for field in fields(message)}
     values["kind"] = type(message).__name__.lower()
     texts, counts, arrays = ConfigRecord(), MetricRecord(), ArrayRecord()
@@ -192,7 +198,7 @@ def encode(message) -> RecordDict:
         elif name in COUNTS:
             counts[wire(name)] = int(value)
         else:
-            arrays[wire(name)] = encode_array(name, value)
+            arrays[wire(name)] = ready.get(name) or encode_array(name, value)
     records = {"text": texts, "count": counts, "array": arrays}
     return RecordDict({name: record for name, record in records.items() if len(record)})
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import fedback
 from fedback.observe import NoFunction, function
 
-from .census import Gathered
+from .gathered import Gathered
 from .settings import BadSetting, NodeSettings, values
 
 

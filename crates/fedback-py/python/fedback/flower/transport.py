@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from flwr.app import Message, MessageType
+from flwr.app import Array, Message, MessageType
 
-from .census import Gathered
+from .gathered import Gathered
 from .harmless import harmless
 from .holders import Holders
 from .inflation import guard
 from .journal import Journal, say, warn
 from .mailbox import Mailbox, Sent
-from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode
+from .messages import Answer, BadMessage, Order, Question, Refusal, Update, decode, encode_array
 from .node import Node
 from .roster import Refused, Roster, listed
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.25
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.01, 0.5
 """Seconds between two looks for replies; the pause grows while none come."""
 
 GRACE = 3.0
@@ -73,6 +73,9 @@ class Transport:
         self._claims: deque = deque()
         self._order = None
         self._ask = self._handed = 0
+        # What all orders of a round have, and the same encoded.
+        self._common: dict[str, np.ndarray] = {}
+        self._ready: dict[str, Array] = {}
         self._parked: set[int] = set()
         self._lost: set[int] = set()
         self._patient: set[int] = set()
@@ -103,6 +106,8 @@ class Transport:
         # What was asked earlier may still come.
         guard.asked = max(guard.asked, size)
         self._order = order
+        self._common = {"theta": order.thetas, **self._gathered()}
+        self._ready = {name: encode_array(name, value) for name, value in self._common.items()}
         self._ask += 1
         self._events.clear()
         self._due = time.monotonic() + self.deadline
@@ -188,17 +193,17 @@ class Transport:
             round=order.round,
             step=order.step,
             stream_key=np.array([order.seed], dtype=np.uint64),
-            theta=order.thetas,
             repetitions=repetitions,
             clients=clients,
             kept=order.kept[places] if order.kept.size else None,
             point=order.point,
-            **self._gathered(),
+            **self._common,
         )
         pairs = tuple(zip(repetitions.tolist(), clients.tolist()))
         sent = Sent(node, ask=self._ask, round=order.round, pairs=pairs)
         # What comes too late for this ask may be in time for the next.
-        if not self._mail.send(content, MessageType.TRAIN, sent, 2 * self.deadline):
+        patience = 2 * self.deadline
+        if not self._mail.send(content, MessageType.TRAIN, sent, patience, self._ready):
             self._absent(sent, "Flower did not take the message")
 
     def _gathered(self) -> dict:
