@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Wholes = npt.NDArray[np.int64]
-# `… | Any` below is what may be None and whoever asks for it knows whether it is.
 #: What a point of a sweep comes to.
 Point = TypeVar("Point", bound="Curve | Answer")
+
+# Where a type below is `… | Any`, it may be None, and whoever asks knows whether it is.
 
 
 def _whole(data: bytes) -> Wholes:
