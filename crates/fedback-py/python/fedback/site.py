@@ -112,7 +112,7 @@ class Site:
         if kept is None:
             kept = np.zeros((len(clients), self.kept))
         delta, now = self._native.work(
-            whole("seed", seed), whole("round", round),
+            whole("seed", seed, most=2**64 - 1), whole("round", round, most=2**64 - 1),
             np.ascontiguousarray(repetitions, dtype="<u4").tobytes(),
             np.ascontiguousarray(clients, dtype="<u4").tobytes(),
             np.ascontiguousarray(thetas, dtype="<f8").tobytes(),

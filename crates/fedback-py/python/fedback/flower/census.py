@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 from flwr.app import Message, MessageType
+from flwr.serverapp import Grid
 
 import fedback
 
@@ -24,6 +25,9 @@ from .messages import BadMessage, Census, Count, Refusal, decode
 from .node import Node
 from .roster import Refused, listed, rightful
 
+Told = tuple[int, np.ndarray]
+"""A client's count of rows, and its sums."""
+
 PAUSE = 0.1
 """Seconds between two looks for replies."""
 
@@ -35,7 +39,7 @@ def needed(spec: fedback.Spec) -> bool:
 
 
 def gather(
-    grid, version: str, spec: fedback.Spec, wait: float, holders: Holders | None = None
+    grid: Grid, version: str, spec: fedback.Spec, wait: float, holders: Holders | None = None
 ) -> Gathered:
     """Asks every site for its sums, and folds them."""
     problem = spec.table["problem"]
@@ -56,14 +60,14 @@ def gather(
 
 
 def everyone(
-    grid, question: Census, clients: int, features: int, wait: float, holders: Holders | None
-) -> dict:
+    grid: Grid, question: Census, clients: int, features: int, wait: float, holders: Holders | None
+) -> dict[int, Told]:
     """Every client's count and sums, from whichever node holds it."""
     until = time.monotonic() + wait
     mail = Mailbox(grid)
     nodes: dict[int, Node] = {}
     done: set[int] = set()
-    told: dict[int, tuple[int, np.ndarray]] = {}
+    told: dict[int, Told] = {}
     failed: dict[Node, str] = {}
     guard.asked = 8 * clients * (features + 2)
     while len(told) < clients:
@@ -100,7 +104,7 @@ def counted(node: Node, reply: Message, clients: int, features: int) -> Count:
     """One node's counts, or why the census cannot go on."""
     try:
         most = {"clients": clients, "rows": clients, "sums": clients * features}
-        count = decode(reply.content, Count, Refusal, most=most)
+        count: Count | Refusal = decode(reply.content, Count, Refusal, most=most)
     except BadMessage as reason:
         raise Refused(f"{node}: {harmless(str(reason))}") from None
     if isinstance(count, Refusal):
@@ -110,7 +114,7 @@ def counted(node: Node, reply: Message, clients: int, features: int) -> Count:
     return count
 
 
-def take(node: Node, count: Count, own: set[int], clients: int, told: dict) -> None:
+def take(node: Node, count: Count, own: set[int], clients: int, told: dict[int, Told]) -> None:
     """Takes the counts of the clients that are a node's own."""
     for client, rows, sums in zip(count.clients.tolist(), count.rows.tolist(), count.sums):
         if client not in own:

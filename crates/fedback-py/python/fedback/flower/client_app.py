@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from logging import getLogger
+from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -48,7 +49,7 @@ def reply(message: Message, context: Context, *kinds: type) -> Message:
             # Loaded where it is needed: Flower starts a process for every message.
             from .work import respond
 
-            content = respond(settings, asked)
+            content: Any = respond(settings, asked)
         else:
             changes = [f"{key}={value}" for key, value in settings.set]
             content = relay.ask(settings.site, asked, changes)
@@ -57,7 +58,7 @@ def reply(message: Message, context: Context, *kinds: type) -> Message:
         content = Refusal(version=fedback.__version__, reason=str(reason))
     except Exception as error:  # nothing of it may travel
         logger.exception("the site failed")
-        reason = f"{type(error).__name__} at the site; the node's log has the traceback"
-        content = Refusal(version=fedback.__version__, reason=reason)
+        text = f"{type(error).__name__} at the site; the node's log has the traceback"
+        content = Refusal(version=fedback.__version__, reason=text)
     logger.info("%s in %.3f s", kind, time.monotonic() - started)
     return Message(encode(content), reply_to=message)

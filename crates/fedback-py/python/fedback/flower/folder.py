@@ -7,6 +7,7 @@ import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from .settings import BadSetting, RunSettings
 
@@ -47,7 +48,8 @@ def confined(settings: RunSettings) -> RunSettings:
     """The settings of a run, with every path in its folder."""
     folder = Folder.of(settings.spec)
     paths = {key: getattr(settings, key) for key in ("spec", "store", "json", "sites")}
-    return replace(settings, **{key: folder.confined(key, path) for key, path in paths.items()})
+    own: dict[str, Any] = {key: folder.confined(key, path) for key, path in paths.items()}
+    return replace(settings, **own)
 
 
 def check_result(path: str) -> None:
@@ -71,7 +73,7 @@ def check_result(path: str) -> None:
         )
 
 
-def write_result(path: str, result: dict) -> None:
+def write_result(path: str, result: dict[str, Any]) -> None:
     """Writes a result, whole or not at all, for its owner only."""
     check_result(path)
     # A file of this kind is born with mode 0600.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,8 +22,8 @@ class Gathered:
     @staticmethod
     def of(rows: np.ndarray, sums: np.ndarray | None) -> Gathered:
         """From the fields of a message."""
-        sums = () if sums is None else tuple(map(tuple, sums.tolist()))
-        return Gathered(tuple(rows.tolist()), sums)
+        told = () if sums is None else tuple(map(tuple, sums.tolist()))
+        return Gathered(tuple(rows.tolist()), told)
 
     def fields(self) -> dict[str, np.ndarray]:
         """The fields of a message."""
@@ -32,7 +32,7 @@ class Gathered:
 
     def complete(self, spec: fedback.Spec) -> fedback.Spec:
         """The spec with it."""
-        base = {"problem.base.rows": self.rows}
+        base: dict[str, Any] = {"problem.base.rows": self.rows}
         if self.sums:
             base["problem.base.mean"], base["problem.base.sd"] = self.sums
         return spec.set(base)

@@ -6,9 +6,11 @@ The list says whom it may hold, so that no site can answer for another.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -17,7 +19,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 
-from .settings import BadSetting, tomllib
+from .settings import BadSetting
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # Flower brings it
+    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Holders:
         return {client: site.name for site in sites for client in site.clients}
 
 
-def site_of(entry, where: str) -> Site:
+def site_of(entry: Any, where: str) -> Site:
     """The name and the clients of an entry."""
     if not isinstance(entry, dict) or set(entry) != {"name", "key", "clients"}:
         found = ", ".join(entry) if isinstance(entry, dict) else repr(entry)
@@ -87,7 +94,7 @@ def site_of(entry, where: str) -> Site:
     return Site(name, frozenset(clients))
 
 
-def key_of(entry: dict, folder: Path, where: str) -> bytes:
+def key_of(entry: dict[str, Any], folder: Path, where: str) -> bytes:
     """The key of an entry, the text of a `.pub` file or its path, as Flower has it."""
     text = entry["key"]
     try:

@@ -50,7 +50,7 @@ SPARE = 1 << 20
 class Guard:
     """Flower's function for putting a reply together, with a bound on what it comes to."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         #: Bytes of numbers that are asked of one node.
         self.asked = 0
 

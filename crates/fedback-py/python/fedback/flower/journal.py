@@ -11,18 +11,22 @@ import sys
 import time
 from datetime import datetime, timezone
 from logging import INFO, WARNING, Formatter, LogRecord, StreamHandler, getLogger
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from fedback import Order
 
 logger = getLogger("flwr.fedback")
 
 
-def say(event: str, text: str, *, level: int = INFO, **fields) -> None:
+def say(event: str, text: str, *, level: int = INFO, **fields: Any) -> None:
     """Logs an event."""
     logger.log(level, "%s", text, extra={"event": event, "fields": fields})
 
 
-def warn(event: str, text: str, **fields) -> None:
+def warn(event: str, text: str, **fields: Any) -> None:
     """Logs an event that an operator should know of."""
     say(event, text, level=WARNING, **fields)
 
@@ -63,7 +67,7 @@ class Journal:
         self._answered: set[int] = set()
         self._late: dict[str, None] = {}
 
-    def asked(self, order) -> None:
+    def asked(self, order: Order) -> None:
         """A round is asked, perhaps again; the one before, if another, is closed."""
         if order.round == self._open:
             return
@@ -88,7 +92,12 @@ class Journal:
         if self._open is None:
             return
         number, asked, answered = self._open + 1, len(self._asked), len(self._answered)
-        fields = {"round": number, "rounds": self._rounds, "asked": asked, "answered": answered}
+        fields: dict[str, Any] = {
+            "round": number,
+            "rounds": self._rounds,
+            "asked": asked,
+            "answered": answered,
+        }
         of = "" if self._rounds is None else f" of {self._rounds}"
         text = f"round {number}{of}: {answered} of {asked} clients answered"
         # Whoever has answered after all is not late.

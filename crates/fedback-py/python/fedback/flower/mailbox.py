@@ -5,8 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from flwr.app import Array, Message
+from flwr.serverapp import Grid
 
 from .messages import encode
 
@@ -33,7 +35,7 @@ class Sent:
 class Mailbox:
     """Sends through Flower's grid, and knows what is still to be answered."""
 
-    def __init__(self, grid):
+    def __init__(self, grid: Grid):
         self._grid = grid
         self._sent: dict[str, Sent] = {}
         # The same by `ask`: a look at one costs nothing for the others.
@@ -41,7 +43,7 @@ class Mailbox:
 
     def send(
         self,
-        content,
+        content: Any,
         kind: str,
         sent: Sent,
         patience: float,

@@ -10,6 +10,7 @@ both ends decode whatever they receive. Rows of data have no field to travel in.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
@@ -37,12 +38,11 @@ class BadMessage(ValueError):
     """A message that is not one of ours, with the reason."""
 
 
-record = dataclass(kw_only=True, eq=False, repr=False)
-"""A kind of message. Every method that is made for a class takes time to load, and a node loads
-them anew for every message."""
+# Kinds of message. Every method that is made for a class takes time to load, and a node loads them
+# anew for every message.
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Census:
     """Server to site: how many rows have your clients, and what are the sums of their features?
     Where the mean of every feature is known, in `sums`: the sums of squared distances to it."""
@@ -51,7 +51,7 @@ class Census:
     sums: np.ndarray | None = None
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Count:
     """Site to server: the clients it holds, their rows, and a row of sums for each."""
 
@@ -60,7 +60,7 @@ class Count:
     rows: np.ndarray
     sums: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("rows", "sums"):
             value = getattr(self, name)
             if len(value) != len(self.clients):
@@ -69,7 +69,7 @@ class Count:
             raise BadMessage("count: a sum is not finite")
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Question:
     """Server to site: whom do you hold, and under which plan?
 
@@ -84,7 +84,7 @@ class Question:
     point: int | None = None
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Answer:
     """Site to server: the clients it holds, out of a federation of so many, in so many
     coordinates."""
@@ -95,14 +95,14 @@ class Answer:
     dim: int
     clients: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(np.unique(self.clients)) != len(self.clients):
             raise BadMessage("answer: a client is listed twice")
         if len(self.clients) and self.clients.max() >= self.federation:
             raise BadMessage(f"answer: client {self.clients.max()} of {self.federation}")
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Order:
     """Server to site: work from these models; pair j is client `clients[j]` in `repetitions[j]`.
 
@@ -125,7 +125,7 @@ class Order:
     sums: np.ndarray | None = None
     point: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kept("order", self.kept, self.clients)
         if len(self.stream_key) != 1:
             raise BadMessage(f"order: {len(self.stream_key)} stream keys instead of one")
@@ -134,7 +134,7 @@ class Order:
             raise BadMessage(f"order: repetition {self.repetitions.max()} of {len(self.theta)}")
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Update:
     """Site to server: what each pair's client has moved by, a row of `delta` per pair, and what it
     keeps now, a row of `kept`."""
@@ -147,14 +147,14 @@ class Update:
     delta: np.ndarray
     kept: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_kept("update", self.kept, self.clients)
         check_pairs("update", self.repetitions, self.clients)
         if len(self.delta) != len(self.clients):
             raise BadMessage(f"update: {len(self.delta)} deltas for {len(self.clients)} clients")
 
 
-@record
+@dataclass(kw_only=True, eq=False, repr=False)
 class Refusal:
     """Site to server: no, and why. The reason is a sentence of ours, never text of an exception,
     which may quote a row."""
@@ -184,7 +184,7 @@ def check_kept(kind: str, kept: np.ndarray | None, clients: np.ndarray) -> None:
         raise BadMessage(f"{kind}: {len(kept)} rows kept for {len(clients)} clients")
 
 
-def encode(message, ready: dict[str, Array] | None = None) -> RecordDict:
+def encode(message: Any, ready: dict[str, Array] | None = None) -> RecordDict:
     """The records of a message; `ready` are arrays that were encoded before."""
     ready = ready or {}
     values = {field.name: getattr(message, field.name) for field in fields(message)}
@@ -199,17 +199,17 @@ def encode(message, ready: dict[str, Array] | None = None) -> RecordDict:
             counts[wire(name)] = int(value)
         else:
             arrays[wire(name)] = ready.get(name) or encode_array(name, value)
-    records = {"text": texts, "count": counts, "array": arrays}
+    records: dict[str, Any] = {"text": texts, "count": counts, "array": arrays}
     return RecordDict({name: record for name, record in records.items() if len(record)})
 
 
-def decode(content: RecordDict, *kinds: type, most: dict[str, int] | None = None):
+def decode(content: RecordDict, *kinds: type, most: dict[str, int] | None = None) -> Any:
     """The message in the records; one of `kinds`, or [`BadMessage`]. `most` bounds how many numbers
     an array may have, before they are read; one that it does not name may have none."""
     if not isinstance(content, RecordDict):
         raise BadMessage("not a message of records")
     types = {"text": ConfigRecord, "count": MetricRecord, "array": ArrayRecord}
-    values = {}
+    values: dict[str, Any] = {}
     for record_name, record in content.items():
         if type(record) is not types.get(record_name):
             raise BadMessage(f"record {record_name!r} ({type(record).__name__}) is not one of ours")
@@ -234,7 +234,7 @@ def wire(name: str) -> str:
     return name.replace("_", "-")
 
 
-def decode_value(record: str, key: str, value, most: dict[str, int] | None = None):
+def decode_value(record: str, key: str, value: Any, most: dict[str, int] | None = None) -> Any:
     """A field's value, checked against the list."""
     name = key.replace("-", "_")
     if record == "text" and name in TEXTS and type(value) is str:
@@ -248,7 +248,7 @@ def decode_value(record: str, key: str, value, most: dict[str, int] | None = Non
     raise BadMessage(f"field {key!r} ({type(value).__name__}) is not allowed in record {record!r}")
 
 
-def encode_array(name: str, value) -> Array:
+def encode_array(name: str, value: Any) -> Array:
     """An array as raw little-endian bytes."""
     dtype, axes = ARRAYS[name]
     array = np.asarray(value)

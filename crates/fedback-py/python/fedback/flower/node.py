@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .harmless import harmless
+
+if TYPE_CHECKING:
+    from flwr.proto.node_pb2 import NodeInfo
 
 
 @dataclass(frozen=True)
@@ -17,7 +21,7 @@ class Node:
     key: bytes
 
     @staticmethod
-    def of(info) -> Node:
+    def of(info: NodeInfo) -> Node:
         """From what Flower says."""
         name, key = harmless(info.name), bytes(info.public_key)
         return Node(info.node_id, info.last_activated_at, name, key)

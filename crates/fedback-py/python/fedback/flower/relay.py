@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import time
 from dataclasses import fields
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -32,7 +33,7 @@ GONE = (ConnectionError, FileNotFoundError)
 """What asking a service comes to while it is not running."""
 
 
-def ask(path: str, message, set: list[str]):
+def ask(path: str, message: Any, set: list[str]) -> Any:
     """What the site's service says to a message; `set` is what the operator sets in the spec.
 
     Asking again does no harm: the same question gets the same answer, and counts once."""
@@ -48,7 +49,7 @@ def ask(path: str, message, set: list[str]):
         time.sleep(PAUSE)
 
 
-def say(path: str, frame: bytes):
+def say(path: str, frame: bytes) -> Any:
     """Sends a frame to the service; what it says."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
         service.settimeout(PATIENCE)
@@ -57,7 +58,7 @@ def say(path: str, frame: bytes):
         return unpack(service.makefile("rb"))
 
 
-def pack(message, set: list[str]) -> bytes:
+def pack(message: Any, set: list[str]) -> bytes:
     """The frame of a message."""
     values = {wire(field.name): getattr(message, field.name) for field in fields(message)}
     values = {name: value for name, value in values.items() if value is not None}
@@ -71,7 +72,7 @@ def pack(message, set: list[str]) -> bytes:
     return _frame.pack(texts, arrays)
 
 
-def unpack(stream):
+def unpack(stream: BinaryIO) -> Any:
     """The message in a frame, or [`BadMessage`] where it is none."""
     try:
         texts, arrays = _frame.unpack(stream)
@@ -86,7 +87,7 @@ def unpack(stream):
         raise BadMessage(reason) from None
 
 
-def plain(key: str, value):
+def plain(key: str, value: Any) -> Any:
     """A text or a count of a header."""
     name = key.replace("-", "_")
     if not (name in TEXTS and type(value) is str or name in COUNTS and type(value) is int):

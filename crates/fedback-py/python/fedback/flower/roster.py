@@ -123,7 +123,9 @@ class Roster:
         return {node: sorted(clients) for node, clients in self._held.items() if clients}
 
 
-def rightful(holders: Holders | None, key: bytes, clients: list[int]):
+def rightful(
+    holders: Holders | None, key: bytes, clients: list[int]
+) -> tuple[list[int], list[int]]:
     """A node's clients in two: those that are its to hold, and the others."""
     if holders is None:
         return clients, []

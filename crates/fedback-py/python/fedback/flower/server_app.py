@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from logging import ERROR
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -36,7 +37,7 @@ def main(grid: Grid, context: Context) -> None:
         raise
 
 
-def federate(grid: Grid, settings: RunSettings):
+def federate(grid: Grid, settings: RunSettings) -> fedback.Run | fedback.Sweep[fedback.Run]:
     """The run, recorded in the store; its result."""
     started = time.monotonic()
     if settings.json is not None:
@@ -50,7 +51,7 @@ def federate(grid: Grid, settings: RunSettings):
     if holders is None:
         warn("unlisted", "fedback: no list of sites: any registered node may claim any client")
 
-    def begins(order) -> None:
+    def begins(order: fedback.Order) -> None:
         own = points[order.point or 0]
         clients = own.table.get("problem", {}).get("clients")
         algorithm = own.table.get("algorithm", {})
@@ -64,7 +65,7 @@ def federate(grid: Grid, settings: RunSettings):
     if census.needed(spec):
         transport.gathered = census.gather(grid, fedback.__version__, spec, settings.wait, holders)
         spec = transport.gathered.complete(spec)
-    run = fedback.federate(
+    run: Any = fedback.federate(
         spec,
         transport,
         store=settings.store,
@@ -79,11 +80,17 @@ def federate(grid: Grid, settings: RunSettings):
     seconds = time.monotonic() - started
     waiting = transport.seconds_waiting
     numbers = [one.id for one in run] if swept else [run.id]
-    fields = {"run": numbers[-1], "store": settings.store, "seconds": seconds, "waiting": waiting}
-    say("done", f"fedback: done, {where(settings, *numbers)}", **fields)
+    fields: dict[str, Any] = {
+        "run": numbers[-1],
+        "store": settings.store,
+        "seconds": seconds,
+        "waiting": waiting,
+    }
+    say("done", f"fedback: done, {where(settings, numbers)}", **fields)
     own = f"{waiting:.2f} s in Flower and at the sites, {seconds - waiting:.3f} s here"
     say("time", f"fedback: {seconds:.2f} s, of which {own}", **fields)
-    return run
+    result: fedback.Run | fedback.Sweep[fedback.Run] = run
+    return result
 
 
 def check_points(spec: fedback.Spec, points: list[fedback.Spec], settings: RunSettings) -> None:
@@ -104,17 +111,17 @@ def check_points(spec: fedback.Spec, points: list[fedback.Spec], settings: RunSe
         )
 
 
-def began(settings: RunSettings, order) -> None:
+def began(settings: RunSettings, order: fedback.Order) -> None:
     """Says which run it is, while there is time to write the number down."""
     verb = "begins" if settings.resume is None else "goes on"
-    text = f"fedback: {verb}, {where(settings, order.run)}"
+    text = f"fedback: {verb}, {where(settings, [order.run])}"
     if order.point is not None:
         text += f", point {order.point + 1} of the sweep"
-    fields = {"run": order.run, "point": order.point}
+    fields: dict[str, Any] = {"run": order.run, "point": order.point}
     say("begins", text, **fields, store=settings.store, spec=settings.spec)
 
 
-def where(settings: RunSettings, *numbers: int) -> str:
+def where(settings: RunSettings, numbers: list[int | None]) -> str:
     """Where runs are recorded."""
     if settings.store is None:
         return "recorded nowhere"

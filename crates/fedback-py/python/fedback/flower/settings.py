@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ModuleNotFoundError:  # Python 3.10; Flower brings it
+else:  # Flower brings it
     import tomli as tomllib
+
+Config = Mapping[str, Any]
+"""A run config or a node config, as Flower hands it over."""
 
 
 class BadSetting(ValueError):
@@ -50,7 +56,7 @@ class RunSettings:
     unbounded: bool
 
     @staticmethod
-    def read(config) -> RunSettings:
+    def read(config: Config) -> RunSettings:
         """The settings in a run config."""
         spec = absolute(config, "spec")
         if spec is None:
@@ -99,7 +105,7 @@ class NodeSettings:
     site: str | None = None
 
     @staticmethod
-    def read(node_config, run_config) -> NodeSettings:
+    def read(node_config: Config, run_config: Config) -> NodeSettings:
         """The settings of a node in a run."""
         changes = overrides(run_config.get("set", ""))
         if site := absolute(node_config, "site", "node"):
@@ -168,10 +174,10 @@ def overrides(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def values(overrides: tuple[tuple[str, str], ...]) -> dict:
+def values(overrides: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Overrides as TOML values; a bare word is a string, as of `--set`."""
 
-    def value(text: str):
+    def value(text: str) -> Any:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
@@ -180,7 +186,7 @@ def values(overrides: tuple[tuple[str, str], ...]) -> dict:
     return {key: value(text) for key, text in overrides}
 
 
-def absolute(config, key: str, where: str = "run") -> str | None:
+def absolute(config: Config, key: str, where: str = "run") -> str | None:
     """A path. The folder an app works in is temporary, so that a relative one would mean
     nothing."""
     value = config.get(key)
@@ -191,15 +197,15 @@ def absolute(config, key: str, where: str = "run") -> str | None:
     return str(value)
 
 
-def choice(config, key: str, *allowed: str) -> str:
+def choice(config: Config, key: str, *allowed: str) -> str:
     """A word out of some, the first where nothing is said."""
-    value = config.get(key) or allowed[0]
+    value: str = config.get(key) or allowed[0]
     if value not in allowed:
         raise BadSetting(f"run config: {key} is {value!r}; give {' or '.join(allowed)}")
     return value
 
 
-def runs(config, key: str) -> tuple[int, ...] | None:
+def runs(config: Config, key: str) -> tuple[int, ...] | None:
     """The number of a run, or `"7-9"`; none where it is 0."""
     value = config.get(key, 0)
     first, dash, last = str(value or 0).partition("-")
@@ -209,11 +215,11 @@ def runs(config, key: str) -> tuple[int, ...] | None:
     return tuple(range(int(ends[0]), int(ends[1]) + 1)) if int(ends[0]) else None
 
 
-def whole(config, key: str, default: int, least: int) -> int:
+def whole(config: Config, key: str, default: int, least: int) -> int:
     """A whole number."""
     value = config.get(key, default)
     try:
-        number = int(str(value) or default)
+        number: int | None = int(str(value) or default)
     except ValueError:
         number = None
     if number is None or number < least:
@@ -221,7 +227,7 @@ def whole(config, key: str, default: int, least: int) -> int:
     return number
 
 
-def seconds(config, key: str, default: float) -> float:
+def seconds(config: Config, key: str, default: float) -> float:
     """A positive number of seconds."""
     value = config.get(key, default)
     if isinstance(value, (bool, str)) or not 0 < value < float("inf"):

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from typing import Any
 
 import fedback
 from fedback.observe import NoFunction, function
+from fedback.site import Observe
 
 from .gathered import Gathered
 from .settings import BadSetting, NodeSettings, values
 
+Held = tuple[fedback.Site, tuple[int, ...]]
+"""A site, and the clients whose it is."""
 
-def load(settings: NodeSettings, gathered: Gathered | None = None, point: int | None = None):
+
+def load(
+    settings: NodeSettings, gathered: Gathered | None = None, point: int | None = None
+) -> Held:
     """The site, and the clients it holds; of a sweep, at one point. Kept while the process lives
     and the spec's file stays as it is: a simulated node is called many times in one process, a
     deployed one once."""
@@ -41,44 +48,48 @@ def tables(settings: NodeSettings) -> fedback.Tables:
 
 
 @lru_cache(maxsize=64)
-def read(settings: NodeSettings, files: tuple, _changed: tuple) -> fedback.Tables:
+def read(
+    settings: NodeSettings, files: tuple[tuple[int, str], ...], _changed: tuple[int, ...]
+) -> fedback.Tables:
     """The same, from the files."""
     # All points of a sweep have the same rows; what has none is its only point.
     return fedback.Tables(spec_at(settings, 0), dict(files))
 
 
 @lru_cache(maxsize=64)
-def at_tables(settings: NodeSettings, own: fedback.Tables, gathered: Gathered, point: int | None):
+def at_tables(
+    settings: NodeSettings, own: fedback.Tables, gathered: Gathered, point: int | None
+) -> Held:
     """The site of tables that were read, and the clients whose they are."""
     clients = tuple(own.sums()[0].tolist())
     spec = gathered.complete(spec_at(settings, point))
     return fedback.Site(spec, clients=clients, tables=own), clients
 
 
-def changed(path: str, what: str) -> int:
+def changed(path: str | None, what: str) -> int:
     """When a file was changed."""
     try:
-        return os.stat(path).st_mtime_ns
+        return os.stat(path or "").st_mtime_ns
     except OSError:
         raise BadSetting(f"{what} {path} is not there, or cannot be read, at this node") from None
 
 
 @lru_cache(maxsize=64)
-def build(settings: NodeSettings, point: int | None, _changed: int):
+def build(settings: NodeSettings, point: int | None, _changed: int) -> Held:
     """The same, from the spec."""
     spec = spec_at(settings, point)
-    options = {}
+    options: dict[str, Any] = {}
     if settings.observe is not None:
         options["observe"] = observing(settings.observe)
     if settings.clients is not None:
         site = fedback.Site(spec, clients=list(settings.clients), **options)
         return site, tuple(settings.clients)
     site = fedback.Site(spec, **options)
-    place, count = settings.partition
+    place, count = settings.partition or (0, 1)
     return site, tuple(client for client in site.clients if client % count == place)
 
 
-def observing(name: str):
+def observing(name: str) -> Observe:
     """The site's function."""
     try:
         return function(name)

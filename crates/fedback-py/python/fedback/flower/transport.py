@@ -10,9 +10,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, Message, MessageType
+from flwr.serverapp import Grid
+
+import fedback
 
 from .gathered import Gathered
 from .harmless import harmless
@@ -46,14 +50,14 @@ class Transport:
 
     def __init__(
         self,
-        grid,
+        grid: Grid,
         version: str,
         wait: float = 120.0,
         deadline: float = 600.0,
         holders: Holders | None = None,
         federation: int | None = None,
         first_arrivals: bool = False,
-        began: Callable[[Order], None] = lambda order: None,
+        began: Callable[[fedback.Order], None] = lambda order: None,
     ):
         self._grid = grid
         self._holders = holders
@@ -61,7 +65,7 @@ class Transport:
         self._version = version
         self._wait = wait
         self.deadline = deadline
-        self._roster: Roster | None = None
+        self._roster = Roster("", holders, federation)
         self._nodes: dict[int, Node] = {}
         self._versions = {version}
         self._unavailable: dict[int, str] = {}
@@ -69,9 +73,9 @@ class Transport:
         self.first_arrivals = first_arrivals
         self._gathering = True
         self._mail = Mailbox(grid)
-        self._events: deque = deque()
-        self._claims: deque = deque()
-        self._order = None
+        self._events: deque[tuple[Any, ...]] = deque()
+        self._claims: deque[tuple[Any, ...]] = deque()
+        self._order: Any = None
         self._ask = self._handed = 0
         # What all orders of a round have, and the same encoded.
         self._common: dict[str, np.ndarray] = {}
@@ -89,14 +93,14 @@ class Transport:
 
     # What the compiled package calls.
 
-    def ask(self, order) -> None:
+    def ask(self, order: fedback.Order) -> None:
         """Sends a round's order to the nodes that hold its clients.
 
         A client that no node holds is absent at once. When a round is asked again, clients that
         were lost in this round are waited for: their node may be slow, or come back.
         """
         started = time.monotonic()
-        if self._roster is None or self._roster.plan_hash != order.plan_hash:
+        if self._roster.plan_hash != order.plan_hash:
             self._begin(order)
         self.journal.asked(order)
         self._roster.round = order.round
@@ -120,7 +124,7 @@ class Transport:
         self._dispatch()
         self.seconds_waiting += time.monotonic() - started
 
-    def _begin(self, order) -> None:
+    def _begin(self, order: fedback.Order) -> None:
         """A run begins, perhaps after another of the same sweep: nodes are asked whom they hold."""
         self.journal.closed(None)
         self.journal = Journal(order.rounds)
@@ -132,7 +136,7 @@ class Transport:
         self._gather()
         self._order = None
 
-    def next(self):
+    def next(self) -> tuple[Any, ...] | None:
         """The next thing that has happened: an update, an absence, a claim, the deadline; `None`
         after a moment without any. Where nothing is on its way any more, the deadline comes at
         once."""
@@ -206,7 +210,7 @@ class Transport:
         if not self._mail.send(content, MessageType.TRAIN, sent, patience, self._ready):
             self._absent(sent, "Flower did not take the message")
 
-    def _gathered(self) -> dict:
+    def _gathered(self) -> dict[str, np.ndarray]:
         return {} if self.gathered is None else self.gathered.fields()
 
     # Nodes that come and go.
@@ -248,11 +252,14 @@ class Transport:
             text += f"; {self._name(node)} has not answered: {reason}"
         for node in self._questions():
             text += f"; {self._name(node)} has not answered"
-        owners = self._holders.owner if self._holders else lambda _: ""
+        owners = self._owner
         nobody = [client for client in missing or [] if owners(client) == "nobody"]
         if nobody:
             text += f"; the list gives client {listed(nobody)} to nobody"
         return text
+
+    def _owner(self, client: int) -> str:
+        return self._holders.owner(client) if self._holders else ""
 
     def _look(self) -> None:
         """Notices nodes that have come or gone; a node that was started again counts as both."""
@@ -286,14 +293,16 @@ class Transport:
     def _name(self, node: int) -> str:
         return str(self._nodes.get(node, f"node {node}"))
 
-    def _tell(self, event: str, node: int, text: str, tell=say, **fields) -> None:
+    def _tell(
+        self, event: str, node: int, text: str, tell: Callable[..., None] = say, **fields: Any
+    ) -> None:
         known = self._nodes.get(node)
         fields |= known.fields if known else {"node": str(node), "site": ""}
         tell(event, f"{self._name(node)} {text}", **fields)
 
     # Messages in.
 
-    def _next(self):
+    def _next(self) -> tuple[Any, ...] | None:
         if self._claims:
             return self._claims.popleft()
         if self._events:
@@ -348,7 +357,7 @@ class Transport:
         except (BadMessage, Refused) as reason:
             self._failed(sent, str(reason))
 
-    def _read(self, sent: Sent, reply: Message):
+    def _read(self, sent: Sent, reply: Message) -> Any:
         """The message, if it is one that was asked for, and no larger."""
         if sent.ask is None:
             federation = self.federation
@@ -367,7 +376,7 @@ class Transport:
             self._tell("version", node, text, version=version)
         others = self._roster.admit(node, answer, self._nodes[node].key)
         if others:
-            owners = ", ".join(sorted({self._holders.owner(client) for client in others}))
+            owners = ", ".join(sorted(set(map(self._owner, others))))
             text = f"claims client {listed(others)}, of {owners}: refused"
             self._tell("claim", node, text, warn, clients=others)
             who = f"by {self._name(node)}"
