@@ -79,7 +79,8 @@ def pids() -> list[int]:
 def serves(pid: int) -> bool:
     """Whether a process is a site's service."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:3] == ["site", "serve"]
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        return words[2:4] == ["site", "serve"]  # after Python and its script
     except OSError:
         return False
 
