@@ -162,7 +162,12 @@ impl Outcome {
 }
 
 /// One figure of several outcomes.
-pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
+#[pyfunction]
+pub fn figure(outcomes: Vec<PyRef<'_, Outcome>>) -> PyResult<String> {
+    svg("", &outcomes.iter().map(|outcome| &**outcome).collect::<Vec<_>>())
+}
+
+fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
     let inner: Vec<&Inner> = outcomes.iter().map(|outcome| &outcome.inner).collect();
     let measurement = chart::main_measurement(&inner)
         .ok_or_else(|| InputError::new_err("nothing was measured that could be drawn"))?;
