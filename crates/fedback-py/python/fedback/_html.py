@@ -22,7 +22,7 @@ _STYLE = (
     ".fedback.fedback .number{text-align:right;font-variant-numeric:tabular-nums;"
     "white-space:nowrap}"
     ".fedback.fedback p{margin:.3em 0;overflow-wrap:anywhere}"
-    ".fedback.fedback .quiet{opacity:.7}"
+    ".fedback.fedback p.quiet{opacity:.7}"
     ".fedback.fedback .bar{height:.45em;max-width:30em;border-radius:.25em;margin:.3em 0;"
     "background:rgba(128,128,128,.3)}"
     ".fedback.fedback .bar div{height:100%;border-radius:.25em;background:#4390dc}"
@@ -67,14 +67,28 @@ def number(value: float | None) -> Number:
     """A number in four digits; a dash where there is none."""
     if value is None or math.isnan(value):
         return Number("–")
-    return Number(f"{value:.4g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-"))
+    return Number(_plain(f"{value:.4g}"))
+
+
+def _plain(scientific: str) -> str:
+    return scientific.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
+def whole(count: int) -> str:
+    """A count, in groups of three digits."""
+    return f"{count:,}".replace(",", "\u202f") if count >= 10_000 else str(count)
 
 
 def uncertain(value: float | None, error: float | None) -> Number:
     """A number with its standard error, where there is one."""
     if error is None or math.isnan(error):
         return number(value)
-    return Number(f"{number(value)} ± {error:.2g}")
+    return Number(f"{number(value)} ± {_plain(f'{error:.2g}')}")
+
+
+def percent(share: float | None) -> Number:
+    """A share in percent; a dash where there is none."""
+    return Number("–" if share is None else f"{100 * share:.3g} %")
 
 
 def page(title: str, *parts: str | None) -> Html:
@@ -84,8 +98,9 @@ def page(title: str, *parts: str | None) -> Html:
 
 
 def note(said: Any, *, quiet: bool = True) -> Html:
-    """A sentence."""
-    return Html(f"<p{' class=quiet' * quiet}>{text(said)}</p>")
+    """A sentence, which begins with a capital letter."""
+    plain = words(said)
+    return Html(f"<p{' class=quiet' * quiet}>{text(plain[:1].upper() + plain[1:])}</p>")
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Html:
@@ -126,4 +141,5 @@ def picture(svg: str | None) -> Html | None:
 
 def bar(share: float) -> Html:
     """How much of something is done."""
-    return Html(f"<div class='bar'><div style='width:{100 * min(max(share, 0.0), 1.0):.1f}%'></div></div>")
+    width = 100 * min(max(share, 0.0), 1.0)
+    return Html(f"<div class='bar'><div style='width:{width:.1f}%'></div></div>")

@@ -7,7 +7,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ._html import Html, bar, note, page, picture, uncertain
+from ._html import Html, bar, note, page, percent, picture, uncertain, whole
 
 if TYPE_CHECKING:
     from . import _native
@@ -35,7 +35,8 @@ class Live:
 
     def __call__(self, label: str, done: int, total: int) -> None:
         began = time.monotonic()
-        if began < self.next or self.broken:
+        last = self.now is None and self.handle is not None and done >= total
+        if (began < self.next and not last) or self.broken:
             return
         self._show(label, done, total)
         took = time.monotonic() - began
@@ -63,14 +64,15 @@ class Live:
 
     def html(self, label: str, done: int, total: int) -> Html:
         """What is shown now."""
-        state = "running" if self.now is None else self.now.state
         seconds = time.monotonic() - self.began
-        said = [f"{done} of {total}", f"{_duration(seconds)}"]
         share = done / total
         curve = value = None
-        if self.now is not None:
-            curve, value = self.now.svg(), self.now.value()
-            said[0] = f"round {said[0]}"
+        if self.now is None:
+            state = "done" if done >= total else "running"
+            said = [percent(share), _duration(seconds)]
+        else:
+            state, curve, value = self.now.state, self.now.svg(), self.now.value()
+            said = [f"round {whole(done)} of {whole(total)}", _duration(seconds)]
             points, begun = self.now.points
             if points > 1:
                 said.insert(0, f"point {begun} of {points}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._html import Html, facts, grid, note, number, page, picture, uncertain, words
+from ._html import Html, facts, grid, note, number, page, percent, picture, uncertain, words
 
 if TYPE_CHECKING:
     from .answers import Answer
@@ -52,9 +52,7 @@ def of_spec(spec: Spec) -> Html:
         called = "population" if name == "base" and function is not None else name
         lines.append((called, _part(problem.get(name), function, spec.data)))
     lines.append(("algorithm", _part(table.get("algorithm"))))
-    often = [
-        _many(table[key], key.removesuffix("s")) for key in ("rounds", "repetitions") if key in table
-    ]
+    often = [_many(table[f"{one}s"], one) for one in ("round", "repetition") if f"{one}s" in table]
     seed = f"seed {table['seed']}" if "seed" in table else None
     lines.append(("run", ", ".join(filter(None, [*often, seed])) or None))
     lines += [(key, words(value)) for key, value in table.items() if key not in _LINES]
@@ -193,13 +191,16 @@ def of_certificate(found: Answer) -> Html:
         ("largest constant step", _value(found, "largest_step")),
         ("stable point", _point(found, "stable_point", "risk_stable")),
         ("optimal point", _point(found, "optimal_point", "risk_optimal")),
-        ("price of stability", _value(found, "price_of_stability", "of the risk")),
+        (
+            "price of stability",
+            _value(found, "price_of_stability", "above the least risk"),
+        ),
     ]
     clients = sorted(found["per_client"], key=lambda one: -(one["share"] or 0.0))
     header = ["client", "weight", "sensitivity", "share", "risk", "without it"]
     rows = [
         [
-            one["client"], number(one["weight"]), words(_signed(one)), _percent(one["share"]),
+            one["client"], number(one["weight"]), words(_signed(one)), percent(one["share"]),
             number(one["risk"]), _without(one["without"]),
         ]
         for one in clients
@@ -228,10 +229,6 @@ def _point(found: Mapping[str, Any], name: str, risk: str) -> str | None:
 def _signed(client: Mapping[str, Any]) -> Any:
     signed = client.get("signed_sensitivity")
     return client["sensitivity"] if signed is None else signed
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.3g} %"
 
 
 def _without(other: Mapping[str, Any] | None) -> str:

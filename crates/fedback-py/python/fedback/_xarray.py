@@ -1,5 +1,5 @@
-"""Results as xarray datasets: measurements over rounds and repetitions, models by coordinate, and the
-runs of a sweep along the keys that were swept."""
+"""Results as xarray datasets: measurements over rounds and repetitions, models by coordinate, and
+the runs of a sweep along the keys that were swept."""
 
 from __future__ import annotations
 
@@ -57,8 +57,6 @@ def of_curve(curve: Curve) -> xarray.Dataset:
 def of_sweep(curves: Sequence[Curve]) -> xarray.Dataset:
     """Runs along the keys that were swept, where they are all combinations of their values; along
     ``point`` otherwise, with the keys as coordinates."""
-    import xarray
-
     keys = list(dict.fromkeys(key for curve in curves for key in curve.set))
     places = [tuple(label(curve.set.get(key)) for key in keys) for curve in curves]
     values = [list(dict.fromkeys(place[j] for place in places)) for j in range(len(keys))]
@@ -96,9 +94,9 @@ def _concat(parts: list[xarray.Dataset], along: str) -> xarray.Dataset:
     no index, such as the steps of a round, may differ between them too."""
     import xarray
 
+    plain = [part.reset_coords([n for n in ("step", "time") if n in part.coords]) for part in parts]
     return xarray.concat(
-        [part.reset_coords([name for name in ("step", "time") if name in part.coords]) for part in parts],
-        dim=along, join="outer", data_vars="all", coords="minimal", compat="override",
+        plain, dim=along, join="outer", data_vars="all", coords="minimal", compat="override",
         combine_attrs="drop_conflicts",
     )  # fmt: skip
 
@@ -129,9 +127,7 @@ def _dims(variable: tuple[Any, Any]) -> tuple[str, ...]:
 def _short(keys: list[str]) -> list[str]:
     """The last parts of keys, where they can be told apart by them."""
     last = [key.rsplit(".", 1)[-1] for key in keys]
-    return [
-        key if last.count(name) > 1 or name in OWN else name for key, name in zip(keys, last)
-    ]
+    return [key if last.count(name) > 1 or name in OWN else name for key, name in zip(keys, last)]
 
 
 def label(value: Any) -> Any:

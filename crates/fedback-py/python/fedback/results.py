@@ -170,9 +170,10 @@ class Curve:
         return None
 
     def to_xarray(self) -> xarray.Dataset:
-        """An xarray dataset: measurements over round and repetition (and client or group, where they
-        are of one), with step and time as coordinates; ``theta``, the final models, by repetition
-        and coordinate; exact expectations as ``…_exact``, ``stable_point`` by coordinate."""
+        """An xarray dataset: measurements over round and repetition (and client or group, where
+        they are of one), with step and time as coordinates; ``theta``, the final models, by
+        repetition and coordinate; exact expectations as ``…_exact``, ``stable_point`` by
+        coordinate."""
         return _xarray.of_curve(self)
 
     def svg(self) -> str:
