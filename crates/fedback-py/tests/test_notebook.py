@@ -153,7 +153,12 @@ def test_answers_in_words(two_sites):
     certificate = fedback.check(two_sites)
     page = shown(certificate)
     assert "svg" in page.tags and page.tags.count("tr") == 7 + 3
-    for part in ("Retraining settles.", "0.62, below 1 = μ/L", "[5], risk 3.125", "56.5 %"):
+    for part in (
+        "Retraining settles.",
+        "0.62; below μ/L = 1, which suffices",
+        "[5], risk 3.125",
+        "56.5 %",
+    ):
         assert part in page.said, part
     said = shown(fedback.solve(two_sites)).said
     assert "Stable point of two-sites" in said and "2.64" in said and "θ[0]" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._html import Html, bar, note, page, percent, picture, uncertain, whole
@@ -49,12 +50,11 @@ class Live:
             self._show(*run)
 
     def _show(self, label: str, done: int, total: int) -> None:
-        from IPython.display import HTML, display
-
         try:
-            shown = HTML(self.html(label, done, total))
+            shell = import_module("IPython.display")
+            shown = shell.HTML(self.html(label, done, total))
             if self.handle is None:
-                self.handle = display(shown, display_id=True)
+                self.handle = shell.display(shown, display_id=True)
             else:
                 self.handle.update(shown)
         except Exception as error:

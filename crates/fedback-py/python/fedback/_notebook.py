@@ -23,6 +23,14 @@ _MOST_CURVES = 24
 #: Measurements that are shown of a run, at most.
 _MOST_MEASUREMENTS = 12
 
+#: What is said of many answers of a kind, where that is less than is said of one.
+_COMPARED = {
+    "Certificate": (
+        "verdict", "average_sensitivity", "minimisation_radius", "gradient_margin",
+        "price_of_stability",
+    ),
+}  # fmt: skip
+
 _VERDICTS = {
     "settles": "Retraining settles.",
     "settles-with-small-steps": "Retraining settles with small steps.",
@@ -85,10 +93,12 @@ def _many(count: Any, word: str) -> str:
 
 def of_curve(curve: Curve) -> Html:
     """The last record of every measurement, and the figure."""
-    kind = "Run" if curve.is_simulated else "Exact expectations of"
+    from .results import Run
+
+    kind = "Run" if isinstance(curve, Run) else "Exact expectations of"
     about = [_many(curve.clients, "client"), _many(int(curve.steps[-1]), "local step")]
     exact = None
-    if curve.is_simulated:
+    if isinstance(curve, Run):
         exact = curve.exact
         about.insert(1, _many(curve.repetitions, "repetition"))
         about.append("not recorded" if curve.id is None else f"recorded as run {curve.id}")
@@ -112,13 +122,19 @@ def of_curve(curve: Curve) -> Html:
 
 def _final(curve: Curve, name: str) -> tuple[float, float | None]:
     """The last mean, and its standard error where there are several repetitions."""
-    several = curve.is_simulated and curve.repetitions > 1
-    error = float(curve.standard_error(name)[-1]) if several else None
+    from .results import Run
+
+    error = None
+    if isinstance(curve, Run) and curve.repetitions > 1:
+        error = float(curve.standard_error(name)[-1])
     return float(curve.mean(name)[-1]), error
 
 
 def _failures(curves: Sequence[Curve]) -> Html | None:
-    failed = [(curve, len(curve.failed)) for curve in curves if curve.is_simulated and curve.failed]
+    from .results import Run
+
+    runs = [curve for curve in curves if isinstance(curve, Run)]
+    failed = [(run, len(run.failed)) for run in runs if run.failed]
     if not failed:
         return None
     said = [f"{count} of {curve.repetitions} in {curve.label}" for curve, count in failed[:6]]
@@ -150,7 +166,7 @@ def of_sweep(points: Sequence[Any]) -> Html:
     title = f"Sweep of {_many(len(points), 'point')}: {kind}"
     curves = all(isinstance(point, Curve) for point in points)
     named = ["run", "name"] if curves and not keys else []
-    shown = _measured(points) if curves else list(points[0]._shown)
+    shown = _measured(points) if curves else list(_COMPARED.get(kind, points[0]._shown))
     rows: list[list[Any]] = []
     for point in points:
         about = point._named() if curves else {}
@@ -182,10 +198,8 @@ def _measured(curves: Sequence[Curve]) -> list[str]:
 def of_certificate(found: Answer) -> Html:
     """The verdict and its numbers in words, who drives it, and the picture."""
     verdict = found["verdict"]
-    below = {True: ", below", False: ", not below", None: ", to be compared with"}
-    threshold = f"{below[found['condition']]} {number(found['threshold'])} = μ/L"
     lines = [
-        ("average sensitivity", f"{number(found['average_sensitivity'])}{threshold}"),
+        ("average sensitivity", _average(found)),
         ("contraction factor", _value(found, "minimisation_radius", "per minimisation")),
         ("stability margin", _value(found, "gradient_margin")),
         ("largest constant step", _value(found, "largest_step")),
@@ -196,12 +210,17 @@ def of_certificate(found: Answer) -> Html:
             _value(found, "price_of_stability", "above the least risk"),
         ),
     ]
+    confidence = found.get("confidence")
+    if confidence is not None:
+        shares = {key.replace("-", " "): one for key, one in confidence["shares"].items() if one}
+        said = ", ".join(f"{key} in {percent(one)}" for key, one in shares.items())
+        lines.append((f"{confidence['resamples']} resamples of the fit", said))
     clients = sorted(found["per_client"], key=lambda one: -(one["share"] or 0.0))
     header = ["client", "weight", "sensitivity", "share", "risk", "without it"]
     rows = [
         [
-            one["client"], number(one["weight"]), words(_signed(one)), percent(one["share"]),
-            number(one["risk"]), _without(one["without"]),
+            one["client"], number(one["weight"]), _number_or_words(_signed(one)),
+            percent(one["share"]), number(one["risk"]), _without(one["without"]),
         ]
         for one in clients
     ]  # fmt: skip
@@ -214,6 +233,16 @@ def of_certificate(found: Answer) -> Html:
         *(note(f"doubted in the spec: {doubt}") for doubt in found.get("doubts", [])),
         picture(found.svg()),
     )
+
+
+def _average(found: Mapping[str, Any]) -> str:
+    """The paper's condition, which suffices and need not be met."""
+    said = number(found["average_sensitivity"])
+    if found["condition"] is None:
+        return said
+    suffices = "below {}, which suffices" if found["condition"] else "below {} would suffice"
+    threshold = f"μ/L = {number(found['threshold'])}"
+    return f"{said}; {suffices.format(threshold)}"
 
 
 def _value(found: Mapping[str, Any], name: str, unit: str = "") -> str | None:
@@ -282,14 +311,14 @@ def _verified(verified: Mapping[str, Any]) -> str:
 
 
 def _rivals(found: Answer) -> list[list[Any]]:
-    """The spec's own setting, other algorithms, the next best settings, the paper's."""
+    """The spec's own setting, other algorithms, the next best E, other schemes, the paper's."""
     best = found["total_time"]
     rows: list[list[Any]] = []
 
     def add(name: str, one: Mapping[str, Any] | None) -> None:
         if one is not None and one["total_time"] is not None:
             cost = one["total_time"]
-            rows.append([name, words(one.get("steps")), number(cost), number(cost / best)])
+            rows.append([name, number(one.get("steps")), number(cost), number(cost / best)])
 
     own = found["own_setting"]
     add("the spec's own" if own is None else f"the spec's own: {_setting(own)}", own)
@@ -297,11 +326,14 @@ def _rivals(found: Answer) -> list[list[Any]]:
         if other["algorithm"] != found["algorithm"]:
             kind = words(other["algorithm"]).removeprefix("kind ")
             add(f"{kind}, E = {other['local_steps']}", other)
-    ways: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for one in sorted(found["alternatives"], key=lambda one: one["total_time"]):
-        if one["total_time"] > best:
-            ways.setdefault((one["scheme"], one["local_steps"]), one)
-    for one in list(ways.values())[:4]:
+    others = sorted(found["alternatives"], key=lambda one: one["total_time"])
+    alike = [
+        one
+        for one in others
+        if one["scheme"] == found["scheme"] and one["local_steps"] != found["local_steps"]
+    ]
+    schemes = {one["scheme"]: one for one in reversed(others) if one["scheme"] != found["scheme"]}
+    for one in [*alike[:3], *schemes.values()]:
         add(_setting(one), one)
     paper = found["paper"] or {}
     add("the paper's theorem, corrected", paper.get("corrected"))
@@ -377,13 +409,21 @@ def of_fit(found: Answer) -> Html:
         ("base", f"rows of {found['reference']}"),
     ]
     rows = [
-        [one["name"], sum(part["count"] for part in one["rows"]), words(one["sensitivity"])]
+        [
+            one["name"], sum(part["count"] for part in one["rows"]),
+            _number_or_words(one["sensitivity"]), f"{words(one['low'])} to {words(one['high'])}",
+        ]
         for one in found["clients"]
-    ]
+    ]  # fmt: skip
+    interval = f"{percent(found['confidence'])} interval"
     return page(
         "Response, fitted",
         facts(lines),
-        grid(["client", "rows", "sensitivity"], rows),
+        grid(["client", "rows", "sensitivity", interval], rows),
         *(note(f"careful: {warning}", quiet=False) for warning in found["warnings"]),
         picture(found.svg()),
     )
+
+
+def _number_or_words(value: Any) -> str:
+    return number(value) if isinstance(value, (int, float)) else words(value)

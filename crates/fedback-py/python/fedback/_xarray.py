@@ -23,6 +23,8 @@ def of_curve(curve: Curve) -> xarray.Dataset:
     """One run, or exact expectations."""
     import xarray
 
+    from .results import Run
+
     variables: dict[str, Any] = {}
     coordinates: dict[str, Any] = {
         "round": curve.rounds,
@@ -40,12 +42,13 @@ def of_curve(curve: Curve) -> xarray.Dataset:
         along = "client" if name.startswith("client_risk") else "group"
         coordinates[along] = _named(curve, whose) if along == "client" else whose
         variables[name] = ((*dims, along), values)
-    if curve.is_simulated:
+    if isinstance(curve, Run):
         coordinates["repetition"] = np.arange(curve.repetitions)
         variables["theta"] = (("repetition", "coordinate"), curve.final_theta)
         exact = curve.exact
-        for name in exact.columns if exact is not None else []:
-            variables[f"{name}_exact"] = ("round", exact.mean(name))
+        if exact is not None:
+            for name in exact.columns:
+                variables[f"{name}_exact"] = ("round", exact.mean(name))
     if curve.stable_point is not None:
         variables["stable_point"] = ("coordinate", curve.stable_point)
     if any("coordinate" in _dims(one) for one in variables.values()):
@@ -112,7 +115,9 @@ def _families(columns: list[str]) -> dict[str, list[tuple[str, str | None]]]:
 
 
 def _values(curve: Curve, column: str) -> np.ndarray:
-    return curve[column] if curve.is_simulated else curve.mean(column)
+    from .results import Run
+
+    return curve[column] if isinstance(curve, Run) else curve.mean(column)
 
 
 def _named(curve: Curve, numbers: list[str | None]) -> list[Any]:
