@@ -18,6 +18,14 @@ pub struct Pair<'a> {
 
 /// The most informative measurement that every run has.
 pub fn main_measurement(outcomes: &[&Outcome]) -> Option<Measurement> {
+    most_informative(|measurement| {
+        let has = |outcome: &&Outcome| outcome.curve.columns.contains(&measurement);
+        !outcomes.is_empty() && outcomes.iter().all(has)
+    })
+}
+
+/// The most informative measurement of those that there are.
+pub fn most_informative(there: impl Fn(Measurement) -> bool) -> Option<Measurement> {
     [
         Measurement::Distance,
         Measurement::Risk,
@@ -26,11 +34,11 @@ pub fn main_measurement(outcomes: &[&Outcome]) -> Option<Measurement> {
         Measurement::Auc,
     ]
     .into_iter()
-    .find(|measurement| {
-        let has = |outcome: &&Outcome| outcome.curve.columns.contains(measurement);
-        !outcomes.is_empty() && outcomes.iter().all(has)
-    })
+    .find(|measurement| there(*measurement))
 }
+
+/// What a band of two standard errors is called beneath a title.
+pub const BAND: &str = "band: two standard errors of the mean";
 
 /// What the band around a mean shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,7 +33,8 @@ pub struct Statistic {
 }
 
 impl Statistic {
-    fn of(values: &[f64]) -> Self {
+    /// Of the values of all repetitions.
+    pub fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         // Deviations from the first value: repetitions that agree have no spread, not a rounded one.
         let first = values.first().copied().unwrap_or(f64::NAN);

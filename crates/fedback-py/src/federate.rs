@@ -26,9 +26,10 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::custom::Functions;
 use crate::document::Document;
 use crate::error::raise;
+use crate::now::{Listener, Now};
 use crate::numbers::{floats, pack, to_floats};
 use crate::outcome::Outcome;
-use crate::run::{Listener, Now, misfit};
+use crate::run::misfit;
 use crate::supervise::{free, supervise};
 
 /// Records every point of a spec before its round 0; their numbers.
@@ -81,10 +82,13 @@ pub fn federate(
         raised: Mutex::new(None),
         stop: AtomicBool::new(false),
     };
-    let (stop, now) = (&link.stop, Now::default());
+    let shared = Py::new(py, Now::of(1))?;
+    Now::begin(&shared, py, progress.as_ref())?;
+    let (stop, now) = (&link.stop, shared.get());
+    let earlier = from.as_ref().map_or(&[][..], |from| &from.records);
     let tick = |py: Python<'_>| now.show(py, progress.as_ref());
     let made = supervise(py, None, stop, tick, || {
-        let mut listener = Listener { records: Vec::new(), now: &now };
+        let mut listener = Listener { now, earlier };
         let store = store.as_deref().map(Store::open).transpose()?;
         let mut calling = &link;
         let settings = Settings { minimum, attempts };
@@ -94,16 +98,16 @@ pub fn federate(
                 LiveRun { plan: &plan, federation, judge, transport: &mut calling, settings };
             run_live(live, store.as_ref().zip(id), from.as_ref(), &mut listener, stop)
         };
-        let outcome = match &plan {
+        match &plan {
             Built::Custom(_) if functions.check(&plan).is_err() => live(&WithoutData),
             Built::Custom(_) | Built::Whole(_) => live(&*functions.complete(plan.clone()).judge()),
-        };
-        outcome.map(|outcome| (outcome, listener.records))
+        }
     });
+    let made = Now::end(py, progress.as_ref()).and(made);
     if let Some(error) = link.raised() {
         return Err(error);
     }
-    let (inner, records) = made?.map_err(raise)?;
+    let inner = made?.map_err(raise)?;
     match &inner.ending {
         Ending::Interrupted => return Err(PyKeyboardInterrupt::new_err("interrupted")),
         Ending::Failed(why) if inner.failed.is_empty() => {
@@ -113,7 +117,7 @@ pub fn federate(
     }
     let exact = free(py, || plan.whole().and_then(Runnable::exact));
     let earlier = from.map(|from| from.records).unwrap_or_default();
-    let records = earlier.into_iter().chain(records.into_iter().flatten()).collect();
+    let records = earlier.into_iter().chain(now.take_records().into_iter().flatten()).collect();
     Ok(Outcome { inner: inner.with_exact(exact), records, id: id.map(|id| id.0) })
 }
 

@@ -6,6 +6,7 @@ mod document;
 mod error;
 mod federate;
 mod fit;
+mod now;
 mod numbers;
 mod outcome;
 mod paper;
@@ -35,6 +36,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("InputError", py.get_type::<error::InputError>())?;
     module.add("RunError", py.get_type::<error::RunError>())?;
     module.add_class::<document::Document>()?;
+    module.add_class::<now::Now>()?;
     module.add_class::<outcome::Outcome>()?;
     module.add_class::<site::Site>()?;
     module.add_class::<streams::Streams>()?;
@@ -42,6 +44,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(tables::census_mean, module)?)?;
     module.add_function(wrap_pyfunction!(tables::census_sd, module)?)?;
+    module.add_function(wrap_pyfunction!(outcome::figure, module)?)?;
     module.add_function(wrap_pyfunction!(run::run, module)?)?;
     module.add_function(wrap_pyfunction!(run::resume, module)?)?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;

@@ -162,7 +162,12 @@ impl Outcome {
 }
 
 /// One figure of several outcomes.
-pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
+#[pyfunction]
+pub fn figure(outcomes: Vec<PyRef<'_, Outcome>>) -> PyResult<String> {
+    svg("", &outcomes.iter().map(|outcome| &**outcome).collect::<Vec<_>>())
+}
+
+fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
     let inner: Vec<&Inner> = outcomes.iter().map(|outcome| &outcome.inner).collect();
     let measurement = chart::main_measurement(&inner)
         .ok_or_else(|| InputError::new_err("nothing was measured that could be drawn"))?;
@@ -178,6 +183,10 @@ pub fn svg(title: &str, outcomes: &[&Outcome]) -> PyResult<String> {
         })
         .collect();
     let title = if title.is_empty() { &inner[0].name } else { title };
-    let subtitle = "band: two standard errors of the mean; dashes: exact";
-    Ok(chart::chart(title, subtitle, measurement, &pairs).to_svg())
+    let banded = |pair: &Pair<'_>| pair.run.is_some_and(|run| run.repetitions > 1);
+    let banded = pairs.len() <= chart::MOST_BANDS && pairs.iter().any(banded);
+    let dashed = pairs.iter().any(|pair| pair.run.is_some() && pair.exact.is_some());
+    let said = [(banded, chart::BAND), (dashed, "dashes: exact")];
+    let said: Vec<&str> = said.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+    Ok(chart::chart(title, &said.join("; "), measurement, &pairs).to_svg())
 }

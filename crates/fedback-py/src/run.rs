@@ -2,12 +2,11 @@
 
 use std::ffi::CString;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use fedback_lab::chart::label_of;
 use fedback_lab::error::Error;
-use fedback_lab::event::{Event, Sink};
+use fedback_lab::event::Sink;
 use fedback_lab::experiment::{self, Finished, Keep, Ready, Reopened, Replayed};
 use fedback_lab::plan::Built;
 use fedback_lab::recorded::RecordedRun;
@@ -18,6 +17,7 @@ use pyo3::prelude::*;
 use crate::custom::Functions;
 use crate::document::Document;
 use crate::error::{InputError, raise};
+use crate::now::{Listener, Now};
 use crate::outcome::Outcome;
 use crate::supervise::{free, supervise};
 
@@ -53,9 +53,9 @@ pub fn run(
     ready.warnings().iter().try_for_each(|warning| warn(py, warning))?;
     let keep = store.as_deref().map(|store| Keep { store, tags: &tags, note: &note });
     let met = |made: &Finished| made.ids.get(made.outcomes.len().checked_sub(1)?).copied();
-    let shown = (progress.as_ref(), threads);
+    let shown = Shown { progress: progress.as_ref(), points: complete.len(), earlier: &[] };
     let work = |hear: &mut dyn Sink, stop: &AtomicBool| ready.run(keep, hear, stop);
-    let (Finished { outcomes, ids }, heard) = listening(py, &functions, shown, work, met)?;
+    let (Finished { outcomes, ids }, heard) = listening(py, &functions, shown, threads, work, met)?;
     let outcomes = outcomes.into_iter().zip(heard).enumerate();
     let outcome = |(place, (inner, records))| {
         let id = ids.get(place).map(|id: &RunId| id.0);
@@ -90,8 +90,8 @@ pub fn resume(
         let store = crate::store::existing(&store)?;
         experiment::resume(&*complete, &store, &run.stored, hear, stop)
     };
-    let shown = (progress.as_ref(), threads);
-    let (inner, heard) = listening(py, &functions, shown, work, |_| Some(RunId(id)))?;
+    let shown = Shown { progress: progress.as_ref(), points: 1, earlier: &run.stored.records };
+    let (inner, heard) = listening(py, &functions, shown, threads, work, |_| Some(RunId(id)))?;
     let records = run.stored.records.into_iter().chain(heard.into_iter().flatten()).collect();
     Ok(Outcome { inner, records, id: Some(id) })
 }
@@ -116,7 +116,7 @@ pub fn replay(
         experiment::replay(&*complete, &run.stored, hear, stop)
     };
     let (Replayed { outcome, same }, heard) =
-        listening(py, &functions, (None, threads), work, |_| None)?;
+        listening(py, &functions, Shown::default(), threads, work, |_| None)?;
     let records = heard.into_iter().flatten().collect();
     Ok((Outcome { inner: outcome, records, id: None }, same))
 }
@@ -135,90 +135,47 @@ fn threads_for<'a>(
     if custom { Some(1) } else { threads }
 }
 
+/// Who is told how far it is, of how many runs, and what was recorded before.
+#[derive(Default)]
+struct Shown<'a> {
+    progress: Option<&'a Py<PyAny>>,
+    points: usize,
+    earlier: &'a [Record],
+}
+
 /// Does something that runs plans, beside a Python thread that shows how far it is. Also returns
 /// the records of every run. What a function of the user raised is raised; an interruption says how
 /// to go on, by the number of the run that it met.
 fn listening<T: Send>(
     py: Python<'_>,
     functions: &Functions,
-    (progress, threads): (Option<&Py<PyAny>>, Option<usize>),
+    Shown { progress, points, earlier }: Shown<'_>,
+    threads: Option<usize>,
     work: impl FnOnce(&mut dyn Sink, &AtomicBool) -> Result<T, Error> + Send,
     met: impl FnOnce(&T) -> Option<RunId>,
 ) -> PyResult<(T, Vec<Vec<Record>>)> {
-    let (stop, now, result) = (AtomicBool::new(false), Now::default(), Mutex::new(None));
+    let (stop, result) = (AtomicBool::new(false), Mutex::new(None));
+    let shared = Py::new(py, Now::of(points))?;
+    Now::begin(&shared, py, progress)?;
+    let now = shared.get();
     let tick = |py: Python<'_>| now.show(py, progress);
     let supervised = supervise(py, threads, &stop, tick, || {
-        let mut listener = Listener { records: Vec::new(), now: &now };
-        let made = work(&mut listener, &stop);
-        let made = made.map(|made| (made, listener.records));
+        let made = work(&mut Listener { now, earlier }, &stop);
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
     });
+    let supervised = supervised.and(Now::end(py, progress));
     let result = result.into_inner().unwrap_or_else(PoisonError::into_inner);
     match (functions.raised(), supervised, result) {
         (Some(error), _, _) => Err(error),
-        (None, Err(error), Some(Ok((made, _))))
-            if error.is_instance_of::<PyKeyboardInterrupt>(py) =>
-        {
+        (None, Err(error), Some(Ok(made))) if error.is_instance_of::<PyKeyboardInterrupt>(py) => {
             Err(PyKeyboardInterrupt::new_err(match met(&made) {
                 Some(id) => format!("interrupted; go on with fedback.resume({id}, store=…)"),
                 None => "interrupted".into(),
             }))
         }
         (None, Err(error), _) => Err(error),
-        (None, Ok(()), Some(made)) => made.map_err(raise),
+        (None, Ok(()), Some(made)) => made.map(|made| (made, now.take_records())).map_err(raise),
         (None, Ok(()), None) => Err(raise(Error::Failed("the run's thread was lost".into()))),
-    }
-}
-
-/// What is running, and how far it is.
-#[derive(Default)]
-pub struct Now {
-    run: Mutex<(String, u64)>,
-    round: AtomicU64,
-}
-
-impl Now {
-    /// Tells a Python function, if there is one.
-    pub fn show(&self, py: Python<'_>, progress: Option<&Py<PyAny>>) -> PyResult<()> {
-        let Some(progress) = progress else { return Ok(()) };
-        let (label, rounds) = self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match label.is_empty() {
-            true => Ok(()),
-            false => {
-                let round = self.round.load(Ordering::Relaxed);
-                progress.call1(py, (label, round, rounds)).map(|_| ())
-            }
-        }
-    }
-}
-
-/// Keeps the records of every run, and says how far it is.
-pub struct Listener<'a> {
-    /// All records so far, of every run that was begun.
-    pub records: Vec<Vec<Record>>,
-    /// How far it is.
-    pub now: &'a Now,
-}
-
-impl Sink for Listener<'_> {
-    fn take(&mut self, event: &Event<'_>) -> Result<(), Error> {
-        match event {
-            Event::Started { plan, round } => {
-                let run = (label_of(&plan.spec.name, &plan.set), plan.spec.rounds.0);
-                *self.now.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
-                self.now.round.store(*round, Ordering::Relaxed);
-                self.records.push(Vec::new());
-            }
-            Event::Record(record) => {
-                if let Some(records) = self.records.last_mut() {
-                    records.push((*record).clone());
-                }
-            }
-            Event::Advanced { round } => self.now.round.store(*round, Ordering::Relaxed),
-            Event::Cohort(_) | Event::Incident(_) => {}
-            Event::Checkpoint { .. } | Event::Ended(_) => {}
-        }
-        Ok(())
     }
 }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from . import _notebook
 from .plots import COLOURS
 
 if TYPE_CHECKING:
@@ -60,13 +60,15 @@ class Answer(Mapping[str, Any]):
         return f"{type(self).__name__}({words})"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(_short(value))}</td></tr>"
-            for name, value in self._fields.items()
-            if not isinstance(value, dict) and _short(value) != "…"
-        )
-        return f"<table>{rows}</table>{self.svg() or ''}"
+        return _notebook.of_answer(self)
+
+    def _named(self) -> dict[str, Any]:
+        return {}
+
+    def _table(self) -> dict[str, Any]:
+        """A row of what is one number or word."""
+        short = {key: one for key, one in self._fields.items() if not isinstance(one, (list, dict))}
+        return {key: [one] for key, one in short.items()}
 
     def svg(self) -> str | None:
         """The picture of the command, where there is one."""
@@ -102,11 +104,17 @@ class Solution(Answer):
         "settles_at",
     )
 
+    def _repr_html_(self) -> str:
+        return _notebook.of_solution(self)
+
 
 class Bounds(Answer):
     """The paper's constants and guarantees, as printed and corrected."""
 
     _shown = ("theorem", "delta")
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_bounds(self)
 
 
 class _Pictured(Answer):
@@ -122,6 +130,9 @@ class Certificate(_Pictured):
     """Will retraining settle, where, how bad is that place, who drives it."""
 
     _shown = ("verdict", "reason")
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_certificate(self)
 
     def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws every client's share of the average sensitivity, the largest on top."""
@@ -148,6 +159,9 @@ class Plan(_Pictured):
         super().__init__(fields, svg)
         # None is not said, so that whoever has a plan need not ask twice.
         self.spec: Spec | Any = spec
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_plan(self)
 
     def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws the total cost over local steps: the cheapest for each number of them as a solid
@@ -192,3 +206,6 @@ class Fit(_Pictured):
     def __init__(self, fields: Mapping[str, Any], svg: str | None, spec: Spec) -> None:
         super().__init__(fields, svg)
         self.spec = spec
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_fit(self)

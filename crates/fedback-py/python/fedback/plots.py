@@ -70,6 +70,9 @@ def plot(
         raise InputError(f"size: found {size!r}; allowed: {', '.join(SIZES)}")
     if map is not None and (panels is not None or x in OVER):
         raise InputError("map: needs another swept parameter as x, and no panels")
+    # A notebook's backend switches drawing on when it is loaded. Loaded within the context, it
+    # would be switched off at its end, and no later figure of the notebook would be shown.
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     with plt.rc_context({} if size == "screen" else {"font.size": 8.5}):
         if panels is not None:
             return _panels(curves, y, x, _parameter(curves, panels, "panels"), size)

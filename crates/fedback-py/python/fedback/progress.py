@@ -1,4 +1,5 @@
-"""A line that shows how far a run is, on a terminal or in a notebook, and nowhere else."""
+"""What shows how far a run is: a line on a terminal, a picture in a notebook, and nothing
+elsewhere."""
 
 from __future__ import annotations
 
@@ -6,14 +7,19 @@ import sys
 import time
 from collections.abc import Callable
 
+from ._live import Live
+
 Hear = Callable[[str, int, int], None]
 
 
 def listener(progress: bool | None) -> Hear | None:
     """What a run tells its progress to; by default only where somebody may be looking."""
+    in_notebook = _in_notebook()
     if progress is None:
-        progress = sys.stderr.isatty() or _in_notebook()
-    return _Line() if progress else None
+        progress = sys.stderr.isatty() or in_notebook
+    if not progress:
+        return None
+    return Live() if in_notebook else _Line()
 
 
 def _in_notebook() -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import json
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
+from . import _native, _notebook, _xarray
 from ._custom import numbers
 from .literals import Over, Size
 from .plots import COLOURS, plot
@@ -17,6 +16,7 @@ from .plots import COLOURS, plot
 if TYPE_CHECKING:
     import pandas
     import polars
+    import xarray
     from matplotlib.axes import Axes
 
     from .answers import Answer
@@ -102,6 +102,11 @@ class Curve:
         return names
 
     @property
+    def coordinate_names(self) -> list[str]:
+        """The names of the coordinates of θ; θ[0], θ[1], … where the data have none."""
+        return self.coordinates or [f"θ[{j}]" for j in range(self.dim)]
+
+    @property
     def stable_point(self) -> Floats | None:
         """θ^PS, where it is known."""
         point = self._json["stable_point"]
@@ -143,6 +148,9 @@ class Curve:
     def _named(self) -> dict[str, Any]:
         return {}
 
+    def _about(self) -> dict[str, Any]:
+        return {key: self._json.get(key) for key in ("name", "version", "seed")}
+
     def to_pandas(self) -> pandas.DataFrame:
         """A pandas frame with a row for every record: round, step, means and deviations."""
         import pandas
@@ -161,6 +169,13 @@ class Curve:
 
     def _error(self, measurement: str) -> Floats | None:
         return None
+
+    def to_xarray(self) -> xarray.Dataset:
+        """An xarray dataset: measurements over round and repetition (and client or group, where
+        they are of one), with step and time as coordinates; ``theta``, the final models, by
+        repetition and coordinate; exact expectations as ``…_exact``, ``stable_point`` by
+        coordinate."""
+        return _xarray.of_curve(self)
 
     def svg(self) -> str:
         """The figure of the command, as SVG text."""
@@ -185,9 +200,7 @@ class Curve:
         return cast("Drawn", drawn)
 
     def _repr_html_(self) -> str:
-        if not self.columns:
-            return f"<pre>{html.escape(repr(self))}</pre>"
-        return f"<pre>{html.escape(repr(self))}</pre>{self.svg()}"
+        return _notebook.of_curve(self)
 
     def __repr__(self) -> str:
         last = ", ".join(f"{name} {self.mean(name)[-1]:.4g}" for name in self.columns[:2])
@@ -215,6 +228,13 @@ class Run(Curve):
     def final_theta(self) -> Floats:
         """The last θ of every repetition, repetitions × dim; NaN where one stopped being finite."""
         return numbers(self._native.final_theta).reshape(-1, self.dim)
+
+    @property
+    def theta(self) -> dict[str, np.ndarray]:
+        """The last θ by the names of its coordinates, each with a value for every repetition:
+        ``run.theta["income"].mean()``, ``pandas.DataFrame(run.theta)``. Coordinates without a name
+        are θ[0], θ[1], …; :attr:`final_theta` is the same as one array."""
+        return dict(zip(self.coordinate_names, self.final_theta.T))
 
     @property
     def failed(self) -> list[dict[str, int]]:
@@ -275,12 +295,36 @@ class Sweep(list[Point]):
         return {"format": 1, "points": [{**one.to_dict(), "set": one.set} for one in self]}
 
     def to_pandas(self: Sweep[Any]) -> pandas.DataFrame:
-        """One frame: the records of every run, with a column for every key that was swept; where
-        the runs are recorded, ``run`` and ``name`` say which."""
+        """One frame: the records of every run, or a row for every answer, with a column for every
+        key that was swept; where the runs are recorded, ``run`` and ``name`` say which."""
         import pandas
 
-        frames = [one.to_pandas().assign(**{**one._named(), **one.set}) for one in self]
-        return pandas.concat(frames, ignore_index=True)
+        return pandas.concat([pandas.DataFrame(one) for one in self._tables()], ignore_index=True)
+
+    def to_polars(self: Sweep[Any]) -> polars.DataFrame:
+        """The same as a polars frame."""
+        import polars
+
+        return polars.concat(map(polars.DataFrame, self._tables()), how="diagonal_relaxed")
+
+    def to_xarray(self: Sweep[Any]) -> xarray.Dataset:
+        """One xarray dataset of all runs (see :meth:`Curve.to_xarray`), with a dimension for every
+        key that was swept, named by its last part: ``.sel(local_steps=5)``. Runs that are not all
+        combinations of some values lie along ``point``, with the keys as coordinates."""
+        return _xarray.of_sweep(self)
+
+    def _tables(self: Sweep[Any]) -> list[dict[str, Any]]:
+        """The columns of every run, or the row of every answer, with what was set."""
+        tables = []
+        for one in self:
+            table = one._table()
+            count = len(next(iter(table.values())))
+            more = {**one._named(), **one.set}.items()
+            tables.append({**table, **{key: [_xarray.label(value)] * count for key, value in more}})
+        return tables
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_sweep(self)
 
     @overload
     def plot(

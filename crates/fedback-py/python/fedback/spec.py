@@ -30,7 +30,7 @@ from typing import Any, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _arguments, _native, _tables
+from . import _arguments, _native, _notebook, _tables
 from ._arguments import flag, function, given, mapping, path, whole, wrong
 from .models import Model
 from .sections import Section, plain, section
@@ -243,6 +243,9 @@ class Spec:
     def plan_hash(self) -> str:
         """Names everything that decides the bits: canonical spec, data, stream format, version."""
         return self.document().shape()[2]
+
+    def _repr_html_(self) -> str:
+        return _notebook.of_spec(self)
 
     def __repr__(self) -> str:
         name = self.table.get("name", "run")
