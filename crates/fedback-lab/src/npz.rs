@@ -69,10 +69,8 @@ fn header(kind: &str, shape: &[usize]) -> Vec<u8> {
 
 /// Texts as NumPy has them: four bytes a character, all of one length.
 fn text(names: &[String], length: usize) -> Vec<u8> {
-    let padded = |name: &String| {
-        let characters: Vec<char> =
-            name.chars().chain(std::iter::repeat('\0')).take(length).collect();
-        characters
+    let padded = |name: &String| -> Vec<char> {
+        name.chars().chain(std::iter::repeat('\0')).take(length).collect()
     };
     names.iter().flat_map(padded).flat_map(|c| (c as u32).to_le_bytes()).collect()
 }
