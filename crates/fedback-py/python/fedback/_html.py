@@ -79,6 +79,11 @@ def whole(count: int) -> str:
     return f"{count:,}".replace(",", "\u202f") if count >= 10_000 else str(count)
 
 
+def many(count: Any, word: str) -> str:
+    """So many of something."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
 def uncertain(value: float | None, error: float | None) -> Number:
     """A number with its standard error, where there is one."""
     if error is None or math.isnan(error):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from . import _notebook
+from . import _answered
 from .plots import COLOURS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Answer(Mapping[str, Any]):
         return f"{type(self).__name__}({words})"
 
     def _repr_html_(self) -> str:
-        return _notebook.of_answer(self)
+        return _answered.of_answer(self)
 
     def _named(self) -> dict[str, Any]:
         return {}
@@ -105,7 +105,7 @@ class Solution(Answer):
     )
 
     def _repr_html_(self) -> str:
-        return _notebook.of_solution(self)
+        return _answered.of_solution(self)
 
 
 class Bounds(Answer):
@@ -114,7 +114,7 @@ class Bounds(Answer):
     _shown = ("theorem", "delta")
 
     def _repr_html_(self) -> str:
-        return _notebook.of_bounds(self)
+        return _answered.of_bounds(self)
 
 
 class _Pictured(Answer):
@@ -132,7 +132,7 @@ class Certificate(_Pictured):
     _shown = ("verdict", "reason")
 
     def _repr_html_(self) -> str:
-        return _notebook.of_certificate(self)
+        return _answered.of_certificate(self)
 
     def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws every client's share of the average sensitivity, the largest on top."""
@@ -161,7 +161,7 @@ class Plan(_Pictured):
         self.spec: Spec | Any = spec
 
     def _repr_html_(self) -> str:
-        return _notebook.of_plan(self)
+        return _answered.of_plan(self)
 
     def plot(self, *, ax: Axes | None = None) -> Drawn:
         """Draws the total cost over local steps: the cheapest for each number of them as a solid
@@ -208,4 +208,4 @@ class Fit(_Pictured):
         self.spec = spec
 
     def _repr_html_(self) -> str:
-        return _notebook.of_fit(self)
+        return _answered.of_fit(self)
