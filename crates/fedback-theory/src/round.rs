@@ -29,12 +29,13 @@ use std::sync::Arc;
 use fedback_core::federation::Federation;
 use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::{Protocol, ServerRule};
+use fedback_core::response::Shift;
 use nalgebra::DMatrix;
 
 pub(crate) use block::Block;
 use client::{Client, Clients};
 use frame::Frame;
-pub(crate) use grows::rows;
+pub(crate) use grows::{Moved, rows};
 pub(crate) use leap::Leap;
 use part::{Part, Rounds};
 pub(crate) use second::geometric;
@@ -333,5 +334,6 @@ pub(crate) fn width(federation: &Federation, protocol: &Protocol) -> usize {
 
 /// Whether coordinates are affine and do not mix.
 pub(crate) fn is_split(federation: &Federation) -> bool {
-    federation.is_affine() && (federation.response().is_diagonal() || federation.dim() == 1)
+    let diagonal = federation.shift().is_some_and(Shift::is_diagonal);
+    federation.is_affine() && (diagonal || federation.dim() == 1)
 }

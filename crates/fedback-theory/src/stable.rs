@@ -11,6 +11,7 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::population::Performative;
+use fedback_core::response::Shift;
 use nalgebra::{DMatrix, DVector};
 use serde::{Serialize, Serializer};
 
@@ -175,7 +176,7 @@ pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> 
 type ClosedForm = Result<Vec<f64>, Note>;
 
 fn affine(federation: &Federation) -> StableReport {
-    let (found, spectra) = match federation.response().is_diagonal() {
+    let (found, spectra) = match federation.shift().is_some_and(Shift::is_diagonal) {
         true => by_coordinate(federation),
         false => by_matrix(federation),
     };
@@ -199,12 +200,13 @@ fn affine(federation: &Federation) -> StableReport {
 /// Coordinates that do not mix: (1 − ε̄_j) θ_j = m̄_j for each.
 fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let dim = federation.dim();
+    let shift = federation.shift().unwrap_or(&Shift::None);
     let (mut mean, mut reaction) = (vec![0.0; dim], vec![0.0; dim]);
     for (client, &p) in federation.weights().iter().enumerate() {
         let base = federation.population(client).base_mean();
         for j in 0..dim {
             mean[j] += p * base[j];
-            reaction[j] += p * federation.response().diagonal(client, j);
+            reaction[j] += p * shift.diagonal(client, j);
         }
     }
     let largest = reaction.iter().fold(0.0f64, |largest, e| largest.max(e.abs()));
