@@ -67,6 +67,12 @@ impl Federation {
         Turnout { shares, slopes, retained }
     }
 
+    /// What the cells of a client's rows count for where φ is deployed; none where rows do not leave.
+    pub fn shares(&self, client: usize, deployed: &[f64]) -> Option<Vec<f64>> {
+        let retention = self.retention().filter(|retention| retention.by != By::Client)?;
+        Some(retention.reacted(&self.rows(client)?, deployed, false).shares)
+    }
+
     /// The mean loss of a client's base observations at θ, without penalty, and its gradient.
     pub fn base_loss(&self, client: usize, theta: &[f64]) -> (f64, DVector<f64>) {
         let mut gradient = DVector::zeros(theta.len());

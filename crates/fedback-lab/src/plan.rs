@@ -239,6 +239,24 @@ impl Shape {
     }
 }
 
+/// Refuses algorithms that look at weights before it is known what these are.
+fn check_turnout(spec: &Spec, protocol: &Protocol) -> Result<(), KeyError> {
+    if !spec.problem.response.weighs() {
+        return Ok(());
+    }
+    let fail = |key: &str, found: &str| {
+        let why = format!("{found}; clients' weights react here, which it does not follow");
+        Err(KeyError::new(key, why))
+    };
+    if protocol.local.keeps() {
+        return fail("algorithm.kind", "found \"scaffold\"");
+    }
+    match protocol.scale_objectives {
+        true => fail("algorithm.scale_objectives", "found true"),
+        false => Ok(()),
+    }
+}
+
 impl Outline {
     /// `stable` finds the stable point near a start, where it can.
     fn new(
@@ -250,6 +268,7 @@ impl Outline {
     ) -> Result<Self, KeyError> {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
+        check_turnout(&spec, &protocol)?;
         spec.spend(shape.weights.len())?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use fedback_core::federation::Federation;
 use fedback_core::protocol::Step;
+use fedback_core::response::By;
 use fedback_theory::cohort::WeightsThatCount;
 use fedback_theory::minimisation;
 use fedback_theory::optimal::optimal_point;
 use fedback_theory::rest::{NoRest, Rest, rest};
-use fedback_theory::stable::{self, Stability, StableReport, stable_points};
+use fedback_theory::stable::{self, Stability, StablePoint, StableReport, stable_points};
 use serde::Serialize;
 
 use crate::check::words::not_linear;
@@ -49,6 +51,11 @@ pub struct Solution {
     pub residual: Option<f64>,
     /// All stable points found.
     pub stable_points: Vec<Vec<f64>>,
+    /// What is known of each of them.
+    pub stable_point_details: Vec<Details>,
+    /// Which of them the noise-free path of small steps from the start reaches, by its place; none where
+    /// that is not known.
+    pub reached_from_start: Option<usize>,
     /// How many local minima of the risk the starts led to.
     pub local_optima: Option<usize>,
     /// Where rounds of the plan's algorithm rest at the step size of its last step.
@@ -61,6 +68,64 @@ pub struct Solution {
     /// What the table was found to hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
+}
+
+/// One stable point.
+#[derive(Clone, Debug, Serialize)]
+pub struct Details {
+    /// θ^PS.
+    pub theta: Vec<f64>,
+    /// What small steps do near it.
+    pub stability: Stability,
+    /// The margin of small gradient steps.
+    pub gradient_margin: Option<f64>,
+    /// The spectral radius of repeated minimisation.
+    pub minimisation_radius: Option<f64>,
+    /// f(θ^PS; θ^PS), of those who are there.
+    pub risk: f64,
+    /// Who is left, where people leave.
+    #[serde(flatten)]
+    pub left: Option<Left>,
+}
+
+/// Who is left at a stable point.
+#[derive(Clone, Debug, Serialize)]
+pub struct Left {
+    /// What cells count for: clients where whole clients leave, client after client where others do;
+    /// nothing where rows leave alone.
+    pub shares: Option<Vec<Vec<f64>>>,
+    /// How many of all people stay.
+    pub retained: f64,
+    /// The risk that it would be if nobody had left.
+    pub base_risk: f64,
+}
+
+impl Details {
+    fn of(federation: &Federation, point: &StablePoint) -> Self {
+        let theta = &point.theta;
+        let left = federation.retention().map(|_| Left {
+            shares: shares(federation, theta),
+            retained: federation.turnout(theta, false).retained,
+            base_risk: federation.base_risk(theta),
+        });
+        Details {
+            theta: theta.clone(),
+            stability: point.stability(),
+            gradient_margin: point.gradient_margin,
+            minimisation_radius: point.minimisation_radius,
+            risk: federation.risk(theta, theta),
+            left,
+        }
+    }
+}
+
+/// What cells count for where θ is deployed.
+fn shares(federation: &Federation, theta: &[f64]) -> Option<Vec<Vec<f64>>> {
+    if federation.retention()?.by == By::Client {
+        return Some(vec![federation.turnout(theta, false).shares]);
+    }
+    federation.cells()?;
+    (0..federation.clients()).map(|client| federation.shares(client, theta)).collect()
 }
 
 /// What repeated minimisation does from the start.
@@ -191,6 +256,7 @@ impl Solution {
         let optimal = optimal_point(federation, &starts.collect::<Vec<_>>());
         let (minimisation_radius, gradient_margin) = found.spectra();
         let (rest, rest_reason) = apart(resting(plan, &found));
+        let details = found.points.iter().map(|point| Details::of(federation, point));
         Solution {
             format: 1,
             name: plan.spec.name.clone(),
@@ -210,6 +276,8 @@ impl Solution {
             rest,
             rest_reason,
             arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),
+            stable_point_details: details.collect(),
+            reached_from_start: found.reached,
             stable_points: thetas,
             table: plan.table.clone(),
         }

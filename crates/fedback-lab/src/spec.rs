@@ -35,7 +35,10 @@ pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
 pub use problem::{
     Base, GaussianBase, Loss, Missing, NamedWeights, Penalty, Problem, Source, TableBase, Weights,
 };
-pub use response::{BestResponse, LocationResponse, Response};
+pub use response::{
+    BestResponse, By, CostKind, Law, LocationResponse, Outcome, Response, Retention, Saturating,
+    Strategic, Turnout, Wants,
+};
 pub use rows::{Holdout, Partition};
 pub use until::Until;
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};

@@ -9,6 +9,7 @@ use fedback_core::federation::Federation;
 use fedback_core::risk::Quadratic;
 use nalgebra::DVector;
 
+use crate::direct;
 use crate::newton;
 use crate::stable::is_same;
 
@@ -41,8 +42,15 @@ fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
 fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
     let mut minima: Vec<OptimalPoint> = Vec::new();
     let given = starts.iter().copied().map(DVector::from_column_slice);
+    // At a kink the gradient does not vanish, and Newton's method does not end.
+    let rough = federation.response().has_kinks();
+    let risk = |at: &[f64]| federation.risk(at, at);
     for start in given.chain(crate::starts::starts(federation)) {
         let found = newton::minimise(&start, |at| federation.performative(at));
+        let found = match rough {
+            true => direct::minimise(found.as_ref().unwrap_or(&start), risk),
+            false => found,
+        };
         let Some(theta) = found.map(|found| found.as_slice().to_vec()) else { continue };
         if !minima.iter().any(|minimum| is_same(&minimum.theta, &theta)) {
             let risk = federation.risk(&theta, &theta);

@@ -71,7 +71,14 @@ pub(crate) struct System {
 }
 
 /// What theory cannot write down as an affine round.
-pub fn supported(protocol: &Protocol) -> Result<(), Unsupported> {
+pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Unsupported> {
+    if federation.weighs() {
+        return Err(Unsupported::new(
+            "problem.response",
+            "clients' weights react here, so that a round is not what its clients do times numbers: \
+             there are no certificates or plans (`run` and `solve` know it)",
+        ));
+    }
     // No `..`: whoever adds a part must say here what a round makes of it.
     let Protocol {
         scheme: _,
@@ -131,7 +138,7 @@ impl System {
         clients: &[usize],
         point: &[f64],
     ) -> Result<Self, Unsupported> {
-        supported(protocol)?;
+        supported(federation, protocol)?;
         let cohorts = Arc::new(cohorts);
         let frame = |origin: &[f64]| Frame::of(federation, protocol, origin);
         let part = |frame: Frame, clients: Vec<Client<f64>>| -> Box<dyn Part> {

@@ -17,6 +17,7 @@ use serde::{Serialize, Serializer};
 
 use crate::minimisation::Minimisation;
 use crate::newton;
+use crate::path::{self, End};
 use crate::spectrum;
 use crate::starts::starts;
 
@@ -89,6 +90,11 @@ pub struct StableReport {
     pub everywhere: Spectra,
     /// What repeated minimisation does from the given start.
     pub minimisation: Minimisation,
+    /// The one at which the noise-free path of small steps from the start ends, by its place in the list;
+    /// none where that is not known.
+    pub reached: Option<usize>,
+    /// Where that path ends at a place where the averaged gradient jumps.
+    pub jump: Option<Vec<f64>>,
 }
 
 /// The radius of repeated minimisation and the margin of small steps.
@@ -97,7 +103,8 @@ pub type Spectra = (Option<f64>, Option<f64>);
 impl StableReport {
     /// The stability of the first one.
     pub fn stability(&self) -> Stability {
-        let nowhere = self.notes.iter().any(|note| matches!(note, Note::Line | Note::None));
+        let none = |note: &Note| matches!(note, Note::Line | Note::None | Note::Jumps);
+        let nowhere = self.notes.iter().any(none);
         let otherwise = if nowhere { Stability::None } else { Stability::Unknown };
         self.points.first().map_or(otherwise, StablePoint::stability)
     }
@@ -116,7 +123,9 @@ impl StableReport {
     }
 
     fn new(points: Vec<StablePoint>, minimisation: Minimisation) -> Self {
-        StableReport { notes: notes(&points), points, everywhere: (None, None), minimisation }
+        let notes = notes(&points);
+        let reached = (points.len() == 1).then_some(0);
+        StableReport { notes, points, everywhere: (None, None), minimisation, reached, jump: None }
     }
 }
 
@@ -131,6 +140,9 @@ pub enum Note {
     None,
     /// None was found from any start.
     NotFound,
+    /// There is none where the path of small steps leads: the averaged gradient jumps there, and points
+    /// towards the place from all sides.
+    Jumps,
     /// So many were found.
     Several {
         /// How many.
@@ -191,9 +203,11 @@ fn affine(federation: &Federation) -> StableReport {
     let points: Vec<StablePoint> = found.into_iter().collect();
     StableReport {
         notes: none.map_or_else(|| notes(&points), |note| vec![note]),
+        reached: points.first().filter(|p| p.stability() == Stability::Attracting).map(|_| 0),
         points,
         everywhere: spectra,
         minimisation: Minimisation::by_radius(minimisation_radius),
+        jump: None,
     }
 }
 
@@ -263,8 +277,21 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     ways_out(&points).iter().for_each(|from| look(&mut points, from, FLOW));
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
+    let mut end = path::follow(federation, start, &points);
+    if let End::At(place) = end {
+        points[..=place].rotate_right(1);
+        end = End::At(0);
+    }
     let minimisation = minimisation.among(&points);
-    StableReport::new(points, minimisation)
+    let mut report = StableReport::new(points, minimisation);
+    report.reached = (end == End::At(0)).then_some(0);
+    if let End::Jump(place) = end {
+        if report.points.is_empty() {
+            report.notes = vec![Note::Jumps];
+        }
+        report.jump = Some(place);
+    }
+    report
 }
 
 /// Points to both sides of every stable point that repels: the flow leads from there to others.

@@ -103,6 +103,18 @@ impl Loss {
         out.iter_mut().zip(x).for_each(|(out, x)| *out += times * slope * x);
     }
 
+    /// Turns margins into the slopes ℓ′ of their losses. A loss of the whole observation has none.
+    #[inline]
+    pub fn slopes<const COUNT: usize>(self, margins: &mut [f64; COUNT], labels: &[f64; COUNT]) {
+        for lane in 0..COUNT {
+            margins[lane] = match self {
+                Loss::Mean => 0.0,
+                Loss::Squared { .. } => Squared.slope(margins[lane], labels[lane]),
+                Loss::Logistic { .. } => Logistic.slope(margins[lane], labels[lane]),
+            };
+        }
+    }
+
     /// ℓ″ of the margin; none for a loss of the whole observation, whose Hessian is the identity.
     pub fn curvature(self, theta: &[f64], x: &[f64], label: f64) -> Option<f64> {
         match self {

@@ -27,7 +27,7 @@ pub use location::{Sensitivity, location};
 pub use outcome::Outcome;
 pub use retention::{By, Cells, Law, Retention, Turnout};
 pub use shift::Shift;
-pub use strategic::{Strategic, Wants};
+pub use strategic::{Lure, Strategic, Wants};
 
 use crate::base::Base;
 use crate::loss::Loss;
