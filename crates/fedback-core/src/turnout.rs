@@ -2,6 +2,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use crate::base::Base;
 use crate::federation::Federation;
 use crate::population::{Expansion, Performative};
 use crate::response::By;
@@ -91,6 +92,20 @@ impl Federation {
             self.loss().add_gradient(theta, x, label, share, gradient.as_mut_slice());
         }
         (value, gradient)
+    }
+
+    /// What a cell is called: the value of its column, or its label.
+    pub fn cell_name(&self, cell: usize) -> String {
+        let Base::Table(table) = self.base() else { return cell.to_string() };
+        match &table.cells {
+            Some(groups) => groups.names[cell].clone(),
+            None => {
+                let mut labels = table.labels().to_vec();
+                labels.sort_by(f64::total_cmp);
+                labels.dedup();
+                labels.get(cell).map_or(cell.to_string(), |label| format!("label {label}"))
+            }
+        }
     }
 
     /// What one cell alone would cost, of all clients together, and its derivatives in θ, penalty

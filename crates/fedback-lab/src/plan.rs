@@ -274,6 +274,7 @@ impl Outline {
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         sizes::check(&spec, &protocol, &shape)?;
         check_measure(&spec.measure, loss)?;
+        check_leaving(&spec)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
         let Shape { weights, dim, client_names, coordinates, standardization, table, data } = shape;
@@ -354,6 +355,21 @@ fn check_measure(measure: &Measure, loss: Option<Loss>) -> Result<(), KeyError> 
         }
     }
     Ok(())
+}
+
+/// Refuses to count who stays where nobody leaves.
+fn check_leaving(spec: &Spec) -> Result<(), KeyError> {
+    let measure = &spec.measure;
+    let leave = matches!(spec.problem.response, crate::spec::Response::Retention(_));
+    let asked = [("retained", measure.retained), ("base_risk", measure.base_risk)];
+    match asked.into_iter().find(|(_, on)| !leave && *on == Some(true)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let why =
+                "found true; nobody leaves here: it needs problem.response.kind = \"retention\"";
+            Err(KeyError::new(format!("measure.{key}"), why))
+        }
+    }
 }
 
 type StartAndStablePoint = (Vec<f64>, Option<Vec<f64>>);

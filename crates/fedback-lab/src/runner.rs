@@ -383,6 +383,8 @@ impl<'a> Running<'a> {
                 Measurement::Risk
                 | Measurement::Accuracy
                 | Measurement::Auc
+                | Measurement::Retained
+                | Measurement::BaseRisk
                 | Measurement::ClientRisk(_) => !recorder.judge.has_data(),
                 // Some clients and groups have no rows to judge by.
                 Measurement::HoldoutRisk

@@ -7,7 +7,7 @@ use fedback_core::protocol::Step;
 use fedback_core::response::By;
 use fedback_theory::cohort::WeightsThatCount;
 use fedback_theory::minimisation;
-use fedback_theory::optimal::optimal_point;
+use fedback_theory::optimal::{Optimum, optimum};
 use fedback_theory::rest::{NoRest, Rest, rest};
 use fedback_theory::stable::{self, Stability, StablePoint, StableReport, stable_points};
 use serde::Serialize;
@@ -35,6 +35,8 @@ pub struct Solution {
     pub reason: Option<String>,
     /// θ^PO.
     pub optimal_point: Option<Vec<f64>>,
+    /// Why there is none, where that is known.
+    pub optimal_reason: Option<String>,
     /// f(θ^PS; θ^PS).
     pub risk_stable: Option<f64>,
     /// f(θ^PO; θ^PO).
@@ -98,7 +100,12 @@ pub struct Left {
     pub retained: f64,
     /// The risk that it would be if nobody had left.
     pub base_risk: f64,
+    /// Cells of which hardly anybody is left, by name.
+    pub driven_away: Vec<String>,
 }
+
+/// A share below this is nobody.
+const NOBODY: f64 = 1e-6;
 
 impl Details {
     fn of(federation: &Federation, point: &StablePoint) -> Self {
@@ -107,6 +114,7 @@ impl Details {
             shares: shares(federation, theta),
             retained: federation.turnout(theta, false).retained,
             base_risk: federation.base_risk(theta),
+            driven_away: driven_away(federation, shares(federation, theta).unwrap_or_default()),
         });
         Details {
             theta: theta.clone(),
@@ -117,6 +125,30 @@ impl Details {
             left,
         }
     }
+}
+
+/// The names of cells that are empty now, and were not.
+fn driven_away(federation: &Federation, shares: Vec<Vec<f64>>) -> Vec<String> {
+    let names = federation.client_names();
+    let client = |client: usize| match names {
+        Some(names) => names[client].clone(),
+        None => format!("client {client}"),
+    };
+    let Some(cells) = federation.cells() else {
+        let weights = federation.weights();
+        let gone = |client: &usize| weights[*client] > 0.0 && shares[0][*client] < NOBODY;
+        let shares = shares.first().map_or(0, Vec::len);
+        return (0..shares).filter(gone).map(client).collect();
+    };
+    let mut gone = Vec::new();
+    for (place, own) in shares.iter().enumerate() {
+        for (cell, share) in own.iter().enumerate() {
+            if *share < NOBODY && !cells.rows(place, cell).is_empty() {
+                gone.push(format!("{} of {}", federation.cell_name(cell), client(place)));
+            }
+        }
+    }
+    gone
 }
 
 /// What cells count for where θ is deployed.
@@ -253,7 +285,11 @@ impl Solution {
         let first = found.points.first();
         let thetas: Vec<Vec<f64>> = found.points.iter().map(|point| point.theta.clone()).collect();
         let starts = thetas.iter().chain([&plan.start]).map(Vec::as_slice);
-        let optimal = optimal_point(federation, &starts.collect::<Vec<_>>());
+        let (optimal, optimal_reason) = match optimum(federation, &starts.collect::<Vec<_>>()) {
+            Optimum::At(point) => (Some(point), None),
+            Optimum::AtInfinity(far) => (None, Some(words::at_infinity(&far))),
+            Optimum::Unknown => (None, None),
+        };
         let (minimisation_radius, gradient_margin) = found.spectra();
         let (rest, rest_reason) = apart(resting(plan, &found));
         let details = found.points.iter().map(|point| Details::of(federation, point));
@@ -273,6 +309,7 @@ impl Solution {
             residual: first.map(|point| point.residual),
             local_optima: optimal.as_ref().map(|point| point.minima),
             optimal_point: optimal.map(|point| point.theta),
+            optimal_reason,
             rest,
             rest_reason,
             arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),

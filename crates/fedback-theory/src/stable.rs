@@ -275,6 +275,7 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     minimisation.end.iter().for_each(|end| look(&mut points, end, NEWTON));
     starts(federation).iter().for_each(|from| look(&mut points, from.as_slice(), FLOW));
     ways_out(&points).iter().for_each(|from| look(&mut points, from, FLOW));
+    between(&points).iter().for_each(|from| look(&mut points, from, NEWTON));
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
     let mut end = path::follow(federation, start, &points);
@@ -292,6 +293,22 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
         report.jump = Some(place);
     }
     report
+}
+
+/// Pairs of stable points that are looked between; more would cost more than they find.
+const MOST_PAIRS: usize = 6;
+
+/// Points on the way from one attracting point to another: somewhere there the one's basin ends, at a
+/// point that repels.
+fn between(points: &[StablePoint]) -> Vec<Vec<f64>> {
+    let attracting = || points.iter().filter(|point| point.stability() == Stability::Attracting);
+    let pairs = attracting()
+        .enumerate()
+        .flat_map(|(place, a)| attracting().skip(place + 1).map(move |b| (&a.theta, &b.theta)));
+    let on_the_way = |(a, b): (&Vec<f64>, &Vec<f64>)| {
+        [0.5, 0.3, 0.7].map(|part| a.iter().zip(b).map(|(a, b)| a + part * (b - a)).collect())
+    };
+    pairs.take(MOST_PAIRS).flat_map(on_the_way).collect()
 }
 
 /// Points to both sides of every stable point that repels: the flow leads from there to others.

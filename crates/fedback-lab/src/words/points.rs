@@ -3,6 +3,7 @@
 use fedback_theory::certificate::{Approximation, Assumptions, Inapplicable};
 use fedback_theory::degeneracy::Degeneracy;
 use fedback_theory::minimisation::{Minimisation, Why};
+use fedback_theory::optimal::OptimalPoint;
 use fedback_theory::stable::{Note, StableReport};
 
 use super::{factor, short};
@@ -69,6 +70,17 @@ fn noted(note: &Note, report: &StableReport) -> String {
             "the smallest real part of an eigenvalue of H + J is zero to rounding".into()
         }
     }
+}
+
+/// That the optimal point is at infinity.
+pub fn at_infinity(far: &OptimalPoint) -> String {
+    let way: Vec<String> = far.theta.iter().map(|t| short(*t)).collect();
+    format!(
+        "there is no optimal point: the risk of those who are there falls for ever on the way through \
+         [{}], where it is {}",
+        way.join(", "),
+        short(far.risk)
+    )
 }
 
 /// Why repeated risk minimisation settles, or does not, or why that is not known.
