@@ -5,6 +5,7 @@ use fedback_core::base::{Base, Gaussian, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Protocol, Step};
+use fedback_core::response::Shift;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -39,8 +40,9 @@ fn gaussian(
     rounds: u64,
     rng: &mut SmallRng,
 ) -> f64 {
+    let shift = federation.shift().unwrap_or(&Shift::None);
     let sensitivity: Vec<f64> =
-        (0..federation.clients()).map(|client| federation.response().diagonal(client, 0)).collect();
+        (0..federation.clients()).map(|client| shift.diagonal(client, 0)).collect();
     let local_steps = protocol.local_steps as u64;
     let noise = base.noise / protocol.batch.size().sqrt();
     let mut theta = 0.0;
@@ -73,6 +75,7 @@ fn rows(
     let dim = table.dim;
     let (local_steps, batch) = (protocol.local_steps as u64, protocol.batch.size() as usize);
     let penalty = federation.ridge();
+    let response = federation.shift().unwrap_or(&Shift::None);
     let mut theta = vec![0.0; dim];
     let (mut next, mut local) = (vec![0.0; dim], vec![0.0; dim]);
     let (mut shift, mut gradient) = (vec![0.0; dim], vec![0.0; dim]);
@@ -83,7 +86,7 @@ fn rows(
             local.copy_from_slice(&theta);
             for step in round * local_steps..(round + 1) * local_steps {
                 let size = protocol.step_size.at(Step(step));
-                federation.response().apply(client, &local, &mut shift);
+                response.apply(client, &local, &mut shift);
                 let moved: f64 = shift.iter().zip(&local).map(|(s, t)| s * t).sum();
                 gradient.fill(0.0);
                 let mut slopes = 0.0;

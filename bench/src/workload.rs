@@ -270,7 +270,7 @@ impl Workload {
             StepSize::Decaying { beta, gamma } => (beta, gamma),
             StepSize::Constant(size) => (size * 1e300, 1e300),
         };
-        let (sensitivity, pattern) = match federation.response() {
+        let (sensitivity, pattern) = match federation.shift().unwrap_or(&Shift::None) {
             Shift::Scaled { sensitivity, pattern } => (sensitivity.clone(), pattern.clone()),
             _ => (vec![0.0; federation.clients()], vec![0.0; federation.dim()]),
         };

@@ -8,7 +8,7 @@ use crate::base::Base;
 use crate::loss::Loss;
 use crate::misfit::Misfit;
 use crate::population::{Expansion, Performative, Population};
-use crate::response::Shift;
+use crate::response::{Cells, Response, Retention, Rows, Shift};
 
 /// A client's place in the federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,8 +29,10 @@ pub fn range_of(clients: &[ClientId]) -> Option<std::ops::Range<usize>> {
 pub struct Federation {
     weights: Arc<[f64]>,
     base: Arc<Base>,
-    response: Shift,
+    response: Arc<Response>,
     loss: Loss,
+    /// How rows leave together, where they do.
+    cells: Option<Arc<Cells>>,
 }
 
 fn check_weights(weights: &[f64], clients: usize) -> Result<(), Misfit> {
@@ -61,8 +63,10 @@ pub struct MeanField {
     pub gradient: DVector<f64>,
     /// H = Σ p_i H_i.
     pub curvature: DMatrix<f64>,
-    /// J = Σ p_i J_i.
+    /// J, the derivative of that in φ: Σ p_i J_i, and what weights that react add.
     pub reaction: DMatrix<f64>,
+    /// The derivative of the risk in φ.
+    pub cost: DVector<f64>,
 }
 
 /// How far the sum of weights may be from one.
@@ -86,15 +90,27 @@ impl Federation {
     pub fn new(
         weights: impl Into<Arc<[f64]>>,
         base: Base,
-        response: Shift,
+        response: impl Into<Response>,
         loss: Loss,
     ) -> Result<Self, Misfit> {
-        let weights = weights.into();
+        let (weights, response) = (weights.into(), response.into());
         check_weights(&weights, base.clients())?;
         loss.check(&base)?;
         base.check()?;
-        response.check(weights.len(), base.width(), loss.dim(base.width()))?;
-        Ok(Federation { weights, base: Arc::new(base), response, loss })
+        response.check(&base, loss)?;
+        Ok(Federation::of(weights, Arc::new(base), Arc::new(response), loss))
+    }
+
+    /// Of parts that go together.
+    fn of(weights: Arc<[f64]>, base: Arc<Base>, response: Arc<Response>, loss: Loss) -> Self {
+        let cells = match &*response {
+            Response::Retention(retention) => retention.cells(&base).map(Arc::new),
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_) => None,
+        };
+        Federation { weights, base, response, loss, cells }
     }
 
     /// The same problem with other weights. The data are shared, not copied.
@@ -105,9 +121,11 @@ impl Federation {
     }
 
     /// The same clients under another response.
-    pub fn with_response(&self, response: Shift) -> Result<Self, Misfit> {
-        response.check(self.clients(), self.width(), self.dim())?;
-        Ok(Federation { response, ..self.clone() })
+    pub fn with_response(&self, response: impl Into<Response>) -> Result<Self, Misfit> {
+        let response = response.into();
+        response.check(&self.base, self.loss)?;
+        let (weights, base) = (self.weights.clone(), self.base.clone());
+        Ok(Federation::of(weights, base, Arc::new(response), self.loss))
     }
 
     /// The same problem with about so many rows of its table, evenly spaced, where it has more.
@@ -115,7 +133,8 @@ impl Federation {
         match self.base() {
             Base::Table(table) if table.len() > rows => {
                 let base = Base::Table(table.thinned(table.len().div_ceil(rows)));
-                Federation { base: Arc::new(base), ..self.clone() }
+                let (weights, response) = (self.weights.clone(), self.response.clone());
+                Federation::of(weights, Arc::new(base), response, self.loss)
             }
             Base::Table(_) | Base::Gaussian(_) => self.clone(),
         }
@@ -135,8 +154,41 @@ impl Federation {
 
     /// How they react.
     #[inline]
-    pub fn response(&self) -> &Shift {
+    pub fn response(&self) -> &Response {
         &self.response
+    }
+
+    /// The vectors that move all of a client's observations alike, where that is all that happens to
+    /// them.
+    #[inline]
+    pub fn shift(&self) -> Option<&Shift> {
+        self.response.shift()
+    }
+
+    /// The rows of a client as its response looks at them; none where there are no rows.
+    pub(crate) fn rows(&self, client: usize) -> Option<Rows<'_>> {
+        match self.base() {
+            Base::Table(table) => {
+                Some(Rows { table, client, loss: self.loss, cells: self.cells.as_deref() })
+            }
+            Base::Gaussian(_) => None,
+        }
+    }
+
+    /// How people leave, where they do.
+    pub fn retention(&self) -> Option<&Retention> {
+        match self.response() {
+            Response::Retention(retention) => Some(retention),
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_) => None,
+        }
+    }
+
+    /// How rows leave together, where they do.
+    pub fn cells(&self) -> Option<&Cells> {
+        self.cells.as_deref()
     }
 
     /// What a prediction costs.
@@ -145,11 +197,14 @@ impl Federation {
         self.loss
     }
 
-    /// Moves the data of every client to what they were before a θ was deployed: z − M_i θ.
+    /// Moves the data of every client to what they were before a θ was deployed: z − M_i θ, where all
+    /// observations of a client move alike.
     pub fn recorded_under(mut self, theta: &[f64]) -> Self {
-        let response = std::mem::replace(&mut self.response, Shift::None);
-        self.translate(&response, theta, -1.0);
-        Federation { response, ..self }
+        let response = self.response.clone();
+        if let Response::Shift(shift) = &*response {
+            self.translate(shift, theta, -1.0);
+        }
+        self
     }
 
     /// Moves every client's data by a multiple of M_i θ.
@@ -207,7 +262,14 @@ impl Federation {
 
     /// Whether every client's gradient is affine in (θ, φ) with noise that does not depend on them.
     pub fn is_affine(&self) -> bool {
-        self.loss == Loss::Mean
+        let linear = match self.response() {
+            Response::Shift(shift) => shift.is_linear(),
+            Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_)
+            | Response::Retention(_) => false,
+        };
+        self.loss == Loss::Mean && linear
     }
 
     /// Whether the last coordinate is an intercept.
@@ -230,9 +292,25 @@ impl Federation {
         0.5 * self.loss.l2() * theta[..regularised].iter().map(|t| t * t).sum::<f64>()
     }
 
-    /// Σ p_i f_i(θ; φ).
+    /// Σ p_i f_i(θ; φ); with the weights that clients have under φ, where these react.
     pub fn risk(&self, theta: &[f64], deployed: &[f64]) -> f64 {
-        self.weighted().map(|(p, population)| p * population.risk(theta, deployed)).sum()
+        let of = |(p, population): (f64, Population<'_>)| p * population.risk(theta, deployed);
+        match self.weighs() {
+            false => self.weighted(&self.weights).map(of).sum(),
+            true => self.weighted(&self.turnout(deployed, false).shares).map(of).sum(),
+        }
+    }
+
+    /// Σ p_i ∇f_i(θ; φ), without the matrices of [`Federation::mean_field`].
+    pub fn gradient(&self, theta: &[f64], deployed: &[f64]) -> DVector<f64> {
+        let turnout = self.weighs().then(|| self.turnout(deployed, false).shares);
+        let weights = turnout.as_deref().unwrap_or(&self.weights);
+        let (mut sum, mut own) = (DVector::zeros(theta.len()), vec![0.0; theta.len()]);
+        for (p, population) in self.weighted(weights) {
+            population.gradient(theta, deployed, &mut own);
+            sum.iter_mut().zip(&own).for_each(|(sum, own)| *sum += p * own);
+        }
+        sum
     }
 
     /// The average of all clients' expansions, folded in client order.
@@ -243,14 +321,23 @@ impl Federation {
             gradient: DVector::zeros(dim),
             curvature: DMatrix::zeros(dim, dim),
             reaction: DMatrix::zeros(dim, dim),
+            cost: DVector::zeros(dim),
         };
-        for (p, population) in self.weighted() {
-            let Expansion { risk, gradient, curvature, reaction, .. } =
+        let turnout = self.weighs().then(|| self.turnout(deployed, true));
+        let weights = turnout.as_ref().map_or(&self.weights[..], |turnout| &turnout.shares);
+        let mut slopes = turnout.iter().flat_map(|turnout| &turnout.slopes).enumerate();
+        for (p, population) in self.weighted(weights) {
+            let Expansion { risk, gradient, curvature, reaction, cost } =
                 population.expand(theta, deployed);
             sum.risk += p * risk;
             sum.gradient.axpy(p, &gradient, 1.0);
             sum.curvature += curvature * p;
             sum.reaction += reaction * p;
+            sum.cost.axpy(p, &cost, 1.0);
+            if let Some((_, slope)) = slopes.find(|(client, _)| *client == population.client()) {
+                sum.reaction.ger(1.0, &gradient, slope, 1.0);
+                sum.cost.axpy(risk, slope, 1.0);
+            }
         }
         sum
     }
@@ -258,12 +345,16 @@ impl Federation {
     /// Σ p_i f_i(θ; θ) with its derivatives, folded in client order.
     pub fn performative(&self, theta: &[f64]) -> Performative {
         let dim = self.dim();
+        let linear = self.shift().is_some_and(Shift::is_linear);
+        if !linear || self.weighs() {
+            return self.performative_by_differences(theta);
+        }
         let mut sum = Performative {
             risk: 0.0,
             gradient: DVector::zeros(dim),
             hessian: DMatrix::zeros(dim, dim),
         };
-        for (p, population) in self.weighted() {
+        for (p, population) in self.weighted(&self.weights) {
             let Performative { risk, gradient, hessian } = population.performative(theta);
             sum.risk += p * risk;
             sum.gradient.axpy(p, &gradient, 1.0);
@@ -272,8 +363,34 @@ impl Federation {
         sum
     }
 
-    /// Clients that count, with their weights.
-    fn weighted(&self) -> impl Iterator<Item = (f64, Population<'_>)> {
-        self.counting().map(|client| (self.weights[client], self.population(client)))
+    /// The same with the Hessian from differences of the gradient.
+    fn performative_by_differences(&self, theta: &[f64]) -> Performative {
+        let dim = self.dim();
+        let gradient = |at: &[f64]| {
+            let field = self.mean_field(at, at);
+            (field.risk, field.gradient + field.cost)
+        };
+        let mut hessian = DMatrix::zeros(dim, dim);
+        let size = theta.iter().fold(0.0f64, |size, t| size.max(t.abs()));
+        let apart = 1e-6 * (1.0 + size);
+        let mut aside = theta.to_vec();
+        for j in 0..dim {
+            let mut at = |by: f64| {
+                aside[j] = theta[j] + by;
+                let there = gradient(&aside).1;
+                aside[j] = theta[j];
+                there
+            };
+            let column = (at(apart) - at(-apart)) / (2.0 * apart);
+            hessian.set_column(j, &column);
+        }
+        let hessian = (&hessian + hessian.transpose()) * 0.5;
+        let (risk, gradient) = gradient(theta);
+        Performative { risk, gradient, hessian }
+    }
+
+    /// Clients that count, with weights.
+    fn weighted<'a>(&'a self, weights: &'a [f64]) -> impl Iterator<Item = (f64, Population<'a>)> {
+        self.counting().map(|client| (weights[client], self.population(client)))
     }
 }

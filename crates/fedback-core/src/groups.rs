@@ -1,9 +1,8 @@
 //! What a deployed θ does to the groups of a table.
 
-use crate::base::{Base, Table};
+use crate::base::Base;
 use crate::federation::Federation;
-use crate::loss::{Logistic, Loss, MarginLoss, Squared};
-use crate::score::margins;
+use crate::score::{Scored, scored};
 
 /// Averages over the rows of one group after their reaction.
 ///
@@ -56,22 +55,23 @@ impl Sums {
 pub fn by_group(federation: &Federation, theta: &[f64]) -> Option<Vec<GroupScore>> {
     let Base::Table(table) = federation.base() else { return None };
     let groups = table.groups.as_ref()?;
+    let turnout = federation.weighs().then(|| federation.turnout(theta, false).shares);
+    let weights = turnout.as_deref().unwrap_or(federation.weights());
     let mut sums = vec![Sums::default(); groups.names.len()];
     let mut before = 0;
     for client in 0..table.clients() {
-        let (margins, labels) = margins(federation, table, client, theta);
-        let costs = costs(federation, table, client, theta, &margins);
-        let own = &groups.of_rows[before..][..labels.len()];
-        before += labels.len();
-        let weight = federation.weights()[client] / labels.len() as f64;
-        if federation.weights()[client] == 0.0 {
+        let count = table.block(client).1.len();
+        let own = &groups.of_rows[before..][..count];
+        before += count;
+        if weights[client] == 0.0 {
             continue;
         }
-        for (row, group) in own.iter().enumerate() {
-            let sum = &mut sums[*group as usize];
+        for Scored { row, rows, margin, label, cost } in scored(federation, table, client, theta) {
+            let weight = weights[client] / count as f64 * rows;
+            let sum = &mut sums[own[row] as usize];
             sum.all += weight;
-            sum.cost += weight * costs[row];
-            let (predicted, label) = (margins[row] > 0.0, labels[row] > 0.5);
+            sum.cost += weight * cost;
+            let (predicted, label) = (margin > 0.0, label > 0.5);
             sum.ones += if label { weight } else { 0.0 };
             sum.true_positives += if predicted && label { weight } else { 0.0 };
             sum.false_positives += if predicted && !label { weight } else { 0.0 };
@@ -79,31 +79,4 @@ pub fn by_group(federation: &Federation, theta: &[f64]) -> Option<Vec<GroupScore
     }
     let penalty = federation.penalty(theta);
     Some(sums.into_iter().map(|sums| sums.score(penalty)).collect())
-}
-
-/// What every row of a client costs after its reaction, without the penalty.
-fn costs(
-    federation: &Federation,
-    table: &Table,
-    client: usize,
-    theta: &[f64],
-    margins: &[f64],
-) -> Vec<f64> {
-    let labels = table.block(client).1;
-    let of_margins = |value: &dyn Fn(f64, f64) -> f64| {
-        margins.iter().zip(labels).map(|(margin, label)| value(*margin, *label)).collect()
-    };
-    match federation.loss() {
-        Loss::Squared { .. } => of_margins(&|margin, label| Squared.value(margin, label)),
-        Loss::Logistic { .. } => of_margins(&|margin, label| Logistic.value(margin, label)),
-        Loss::Mean => {
-            let mut shift = vec![0.0; theta.len()];
-            federation.response().apply(client, theta, &mut shift);
-            let error = |x: f64, j: usize| theta[j] - x - shift[j];
-            let cost = |row: &[f64]| {
-                0.5 * row.iter().enumerate().map(|(j, x)| error(*x, j).powi(2)).sum::<f64>()
-            };
-            table.rows_of(client).map(|(row, _)| cost(row)).collect()
-        }
-    }
 }

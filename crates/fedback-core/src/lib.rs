@@ -25,3 +25,4 @@ pub mod score;
 pub mod simd;
 pub mod state;
 pub mod stream;
+pub mod turnout;

@@ -4,6 +4,8 @@
 //! decision θ on data that react to a deployed φ, and its derivatives, exact for every built-in
 //! member. Sampling from it is the engine's affair.
 
+mod fates;
+
 use std::borrow::Cow;
 
 use nalgebra::{DMatrix, DVector};
@@ -11,6 +13,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::base::{Base, Table};
 use crate::federation::Federation;
 use crate::loss::{Logistic, Loss, MarginLoss, Squared};
+use crate::response::Shift;
 use crate::simd::{self, Kernel, LANES, Path};
 
 /// One client's population and loss.
@@ -31,6 +34,8 @@ pub struct Expansion {
     pub curvature: DMatrix<f64>,
     /// J_i, the derivative of the gradient in φ.
     pub reaction: DMatrix<f64>,
+    /// c_i, the derivative of f_i in φ.
+    pub cost: DVector<f64>,
 }
 
 /// The performative risk f_i(θ; θ) with its gradient and Hessian as a function of θ alone.
@@ -62,14 +67,28 @@ impl<'a> Population<'a> {
         Population { federation, client }
     }
 
-    /// M_i of the response.
-    pub fn shift_matrix(&self) -> DMatrix<f64> {
-        self.federation.response().matrix(self.client, self.federation.dim())
+    /// Whose it is.
+    pub fn client(&self) -> usize {
+        self.client
     }
 
-    /// The declared sensitivity ε_i.
+    /// The derivative of how a deployed φ moves all observations; none where these react one by one.
+    pub fn shift_matrix(&self, deployed: &[f64]) -> Option<DMatrix<f64>> {
+        Some(self.federation.shift()?.derivative(self.client, deployed))
+    }
+
+    /// The declared sensitivity ε_i; infinite where there is none.
     pub fn sensitivity(&self) -> f64 {
-        self.federation.response().sensitivity(self.client, self.federation.dim())
+        let (base, dim) = (self.federation.base(), self.federation.dim());
+        self.federation.response().sensitivity(self.client, base, dim)
+    }
+
+    /// How far a deployed φ moves all observations. Rows that react one by one are not asked here.
+    fn moved(&self, deployed: &[f64]) -> Vec<f64> {
+        let mut moved = vec![0.0; self.federation.width()];
+        let shift = self.federation.shift().unwrap_or(&Shift::None);
+        shift.apply(self.client, deployed, &mut moved);
+        moved
     }
 
     /// The mean of the base observations.
@@ -117,9 +136,11 @@ impl<'a> Population<'a> {
 
     /// f_i(θ; φ).
     pub fn risk(&self, theta: &[f64], deployed: &[f64]) -> f64 {
+        if let Some(rows) = self.reacting() {
+            return self.risk_of_fates(&rows, theta, deployed);
+        }
         let (base, loss) = (self.federation.base(), self.federation.loss());
-        let mut shift = vec![0.0; self.federation.width()];
-        self.federation.response().apply(self.client, deployed, &mut shift);
+        let shift = self.moved(deployed);
         match (base, loss) {
             (Base::Table(table), Loss::Squared { .. }) => {
                 self.row_risk(table, Squared, theta, &shift)
@@ -152,6 +173,9 @@ impl<'a> Population<'a> {
 
     /// Writes ∇f_i(θ; φ) to `out`, without the matrices of [`Population::expand`].
     pub fn gradient(&self, theta: &[f64], deployed: &[f64], out: &mut [f64]) {
+        if let Some(rows) = self.reacting() {
+            return self.gradient_of_fates(&rows, theta, deployed, out);
+        }
         let federation = self.federation;
         match (federation.base(), federation.loss()) {
             (Base::Table(table), Loss::Squared { .. }) => {
@@ -162,10 +186,9 @@ impl<'a> Population<'a> {
             }
             (Base::Table(_), Loss::Mean)
             | (Base::Gaussian(_), Loss::Mean | Loss::Squared { .. } | Loss::Logistic { .. }) => {
-                federation.response().apply(self.client, deployed, out);
-                let mean = self.base_mean();
+                let (mean, moved) = (self.base_mean(), self.moved(deployed));
                 for j in 0..out.len() {
-                    out[j] = theta[j] - mean[j] - out[j];
+                    out[j] = theta[j] - mean[j] - moved[j];
                 }
             }
         }
@@ -179,8 +202,7 @@ impl<'a> Population<'a> {
         deployed: &[f64],
         out: &mut [f64],
     ) {
-        let mut shift = vec![0.0; theta.len()];
-        self.federation.response().apply(self.client, deployed, &mut shift);
+        let shift = self.moved(deployed);
         let moved = dot(&shift, theta);
         let share = 1.0 / table.block(self.client).1.len() as f64;
         let (rows, labels) = table.block(self.client);
@@ -195,6 +217,9 @@ impl<'a> Population<'a> {
 
     /// The covariance of one observation's gradient where `theta` is deployed.
     pub fn gradient_covariance(&self, theta: &[f64]) -> DMatrix<f64> {
+        if let Some(rows) = self.reacting() {
+            return self.covariance_of_fates(&rows, theta);
+        }
         match (self.federation.base(), self.federation.loss()) {
             (Base::Table(table), Loss::Squared { .. }) => {
                 self.row_covariance(table, Squared, theta)
@@ -211,8 +236,7 @@ impl<'a> Population<'a> {
 
     fn row_covariance(&self, table: &Table, loss: impl MarginLoss, theta: &[f64]) -> DMatrix<f64> {
         let dim = theta.len();
-        let mut shift = vec![0.0; dim];
-        self.federation.response().apply(self.client, theta, &mut shift);
+        let shift = self.moved(theta);
         let (shift, theta) = (DVector::from_vec(shift), DVector::from_column_slice(theta));
         let (mut mean, mut square) = (DVector::zeros(dim), DMatrix::zeros(dim, dim));
         for (row, label) in table.rows_of(self.client) {
@@ -228,34 +252,45 @@ impl<'a> Population<'a> {
 
     /// f_i and its derivatives at (θ, φ).
     pub fn expand(&self, theta: &[f64], deployed: &[f64]) -> Expansion {
+        if let Some(rows) = self.reacting() {
+            return self.expand_fates(&rows, theta, deployed);
+        }
         let dim = theta.len();
-        let m = self.shift_matrix();
-        let (theta_v, deployed_v) =
-            (DVector::from_column_slice(theta), DVector::from_column_slice(deployed));
+        let shift = self.federation.shift().unwrap_or(&Shift::None);
+        let m = shift.derivative(self.client, deployed);
+        let theta_v = DVector::from_column_slice(theta);
         let Some(rows) = self.row_moments(theta, deployed) else {
             let (mean, covariance) = self.base_moments();
-            let gradient = &theta_v - mean - &m * deployed_v;
+            let moved = match shift.is_linear() {
+                true => &m * DVector::from_column_slice(deployed),
+                false => DVector::from_vec(self.moved(deployed)),
+            };
+            let gradient = &theta_v - mean - moved;
             let risk = 0.5 * (gradient.norm_squared() + covariance.trace());
             return Expansion {
                 risk,
+                cost: -m.tr_mul(&gradient),
                 gradient,
                 curvature: DMatrix::identity(dim, dim),
                 reaction: -m,
             };
         };
         let ridge = self.federation.ridge();
+        let score = m.tr_mul(&theta_v);
         Expansion {
             risk: rows.value + self.federation.penalty(theta),
             gradient: &rows.slope_row + ridge.component_mul(&theta_v),
             curvature: rows.curvature_square + DMatrix::from_diagonal(&ridge),
-            reaction: &rows.curvature_row * (m.tr_mul(&theta_v)).transpose() + m * rows.slope,
+            reaction: &rows.curvature_row * score.transpose() + m * rows.slope,
+            cost: score * rows.slope,
         }
     }
 
-    /// f_i(θ; θ) and its derivatives.
-    pub fn performative(&self, theta: &[f64]) -> Performative {
+    /// f_i(θ; θ) and its derivatives, where data move by a linear map of θ.
+    pub(crate) fn performative(&self, theta: &[f64]) -> Performative {
         let dim = theta.len();
-        let m = self.shift_matrix();
+        let shift = self.federation.shift().unwrap_or(&Shift::None);
+        let m = shift.derivative(self.client, theta);
         let theta_v = DVector::from_column_slice(theta);
         let Some(rows) = self.row_moments(theta, theta) else {
             let (mean, covariance) = self.base_moments();
@@ -301,8 +336,7 @@ impl<'a> Population<'a> {
         deployed: &[f64],
     ) -> RowMoments {
         let dim = theta.len();
-        let mut shift = vec![0.0; dim];
-        self.federation.response().apply(self.client, deployed, &mut shift);
+        let shift = self.moved(deployed);
         let mut sum = RowMoments {
             value: 0.0,
             slope: 0.0,

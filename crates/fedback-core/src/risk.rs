@@ -6,6 +6,7 @@
 use nalgebra::{Cholesky, DMatrix, DVector};
 
 use crate::federation::Federation;
+use crate::response::Shift;
 
 /// f(θ; θ), prepared.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl<'a> PerformativeRisk<'a> {
 impl Quadratic {
     /// The risk of a problem whose loss is `mean`.
     pub fn new(federation: &Federation) -> Self {
-        match federation.response().is_diagonal() {
+        match federation.shift().is_some_and(Shift::is_diagonal) {
             true => Quadratic::by_coordinate(federation),
             false => Quadratic::full(federation),
         }
@@ -70,10 +71,11 @@ impl Quadratic {
         let dim = federation.dim();
         let mut hessian = DVector::<f64>::zeros(dim);
         let mut pull = DVector::<f64>::zeros(dim);
+        let shift = federation.shift().unwrap_or(&Shift::None);
         for (client, &p) in federation.weights().iter().enumerate() {
             let mean = federation.population(client).base_mean();
             for j in 0..dim {
-                let stay = 1.0 - federation.response().diagonal(client, j);
+                let stay = 1.0 - shift.diagonal(client, j);
                 hessian[j] += p * stay * stay;
                 pull[j] += p * stay * mean[j];
             }

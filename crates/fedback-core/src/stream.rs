@@ -57,6 +57,8 @@ pub enum Purpose {
     Spreads = 14,
     /// The choice of rows that are held out.
     Holdout = 15,
+    /// What becomes of the rows that a client draws: moves, new labels, who stays.
+    Reaction = 16,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).
@@ -116,6 +118,12 @@ impl Rounds {
 }
 
 impl Streams {
+    /// Streams beside these, for another purpose in the same round.
+    pub fn beside(self, purpose: Purpose) -> Self {
+        let part = purpose as u64;
+        Streams { position: digest(self.position, part), tweak: digest(self.tweak, part) }
+    }
+
     /// The family of streams with this key.
     pub fn new(seed: Seed, repetition: u64, round: u64, purpose: Purpose) -> Self {
         Rounds::new(seed, repetition, purpose).round(round)

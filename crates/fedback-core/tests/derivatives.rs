@@ -93,7 +93,7 @@ fn covariances_are_those_of_single_observations() {
 /// The gradient of a federation whose only row this is, without penalty.
 fn one_row(federation: &Federation, client: usize, row: &[f64], label: f64) -> DVector<f64> {
     let mut moved = vec![0.0; 3];
-    federation.response().apply(client, &THETA, &mut moved);
+    federation.shift().unwrap().apply(client, &THETA, &mut moved);
     let x = DVector::from_fn(3, |j, _| row[j] + moved[j]);
     let theta = DVector::from_column_slice(&THETA);
     let margin = x.dot(&theta);

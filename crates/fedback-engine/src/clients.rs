@@ -10,13 +10,20 @@ use fedback_core::loss::{Logistic, Loss, Squared};
 use fedback_core::protocol::Batch;
 use fedback_core::simd;
 
-use crate::oracle::{Clients, Losses, MarginRows, MeanRows, NormalBatch, Oracle, Vectors, lanes};
+use crate::oracle::{
+    Clients, Losses, MarginRows, MeanRows, NormalBatch, Oracle, Reacting, ReactingLosses, Vectors,
+    lanes,
+};
 use crate::rule::{Rule, WithRule, clip, keep, with_rule};
 use crate::work::{Order, Scratch, Task, Work, WorkError};
 
 impl Work for Federation {
     fn dim(&self) -> usize {
         Federation::dim(self)
+    }
+
+    fn weights(&self, theta: &[f64]) -> Option<Vec<f64>> {
+        self.weighs().then(|| self.turnout(theta, false).shares)
     }
 
     fn work(
@@ -43,6 +50,10 @@ impl Work for Federation {
     ) -> Result<(), WorkError> {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
+        if let (Base::Table(table), None) = (self.base(), self.shift()) {
+            ReactingLosses { federation: self, table, batch, task, theta, out }.work();
+            return Ok(());
+        }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
         Ok(())
     }
@@ -120,11 +131,15 @@ impl WithRule for Job<'_> {
     fn with<R: Rule>(self, rule: R) {
         let Job { federation, order, tasks, deltas, kept, scratch } = self;
         let Scratch { vectors, lanes: block } = scratch;
-        match federation.base() {
-            Base::Gaussian(base) if federation.response().is_diagonal() => {
+        match (federation.base(), federation.shift()) {
+            (Base::Gaussian(base), Some(shift)) if shift.is_diagonal() => {
                 lanes::work(federation, base, order, tasks, (&mut *deltas, kept), rule, block);
             }
-            Base::Gaussian(_) | Base::Table(_) => {
+            (Base::Table(table), None) => {
+                let deltas = &mut *deltas;
+                Reacting { federation, table, order, tasks, deltas, kept, rule }.work();
+            }
+            (Base::Gaussian(_) | Base::Table(_), _) => {
                 let deltas = &mut *deltas;
                 let clients = Clients { federation, order, tasks, deltas, kept, rule, vectors };
                 with_oracle(federation, clients);

@@ -68,6 +68,19 @@ impl CohortSampler {
         CohortSampler { arrivals: Some(arrivals), inclusion, ..self }
     }
 
+    /// The same sampler where clients count for something else.
+    pub fn with_weights(&self, weights: Vec<f64>) -> Self {
+        let alias = match self.scheme {
+            Scheme::WithReplacement { .. } => Alias::new(&weights),
+            Scheme::Full | Scheme::WithoutReplacement { .. } | Scheme::FirstArrivals { .. } => {
+                Alias::default()
+            }
+        };
+        let (arrivals, inclusion) = (self.arrivals.clone(), self.inclusion.clone());
+        let (scheme, scaled) = (self.scheme, self.scaled);
+        CohortSampler { scheme, scaled, weights: weights.into(), alias, arrivals, inclusion }
+    }
+
     /// The clients' weights p_i.
     pub fn weights(&self) -> &[f64] {
         &self.weights
@@ -149,7 +162,7 @@ impl CohortSampler {
     }
 
     fn everyone(&self, cohort: &mut Cohort) {
-        if cohort.members.len() != self.weights.len() {
+        if cohort.coefficients.len() != self.weights.len() {
             cohort.members = (0..self.weights.len() as u32).map(ClientId).collect();
             cohort.coefficients = self.weights.to_vec();
         }

@@ -211,7 +211,9 @@ impl<W: Work> Context<'_, W> {
             let (streams, broadcast) = (streams.round(round.0), repetition.broadcast());
             let task = Task { streams, broadcast, clients: everyone };
             self.clients(&order, &[task], deltas, kept, scratch)?;
-            repetition.consensus = Some(spread(weights, deltas, mean_delta, dim));
+            let counted = self.work.weights(repetition.theta());
+            let counted = counted.as_deref().unwrap_or(weights);
+            repetition.consensus = Some(spread(counted, deltas, mean_delta, dim));
             let each = repetition.layout().kept;
             // Members come in the order of their ids: what is theirs moves towards the front.
             for (place, member) in cohort.members.iter().enumerate() {
@@ -230,7 +232,14 @@ impl<W: Work> Context<'_, W> {
     fn choose(&self, repetition: &Repetition, round: Round, cohort: &mut Cohort) {
         match self.recorded.and_then(|recorded| recorded.of(repetition.number, round)) {
             Some(recorded) => recorded.copy_to(cohort),
-            None => self.sampler.draw(self.seed, repetition.number, round, cohort),
+            None => match self.work.weights(repetition.theta()) {
+                None => self.sampler.draw(self.seed, repetition.number, round, cohort),
+                Some(weights) => {
+                    let sampler = self.sampler.with_weights(weights);
+                    cohort.clear();
+                    sampler.draw(self.seed, repetition.number, round, cohort);
+                }
+            },
         }
     }
 

@@ -87,6 +87,11 @@ pub trait Work: Sync {
         false
     }
 
+    /// What clients count for where a model is broadcast, if that reacts.
+    fn weights(&self, _theta: &[f64]) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Writes the update (local θ after the round − θ broadcast) of every task's clients to
     /// `deltas`, one after the other. `kept` has what each of them kept, one after the other, and
     /// takes what each keeps now; it is empty where the rule keeps nothing.

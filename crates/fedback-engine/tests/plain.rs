@@ -77,7 +77,7 @@ fn plain_gradients_match_differences() {
         let mut cursor =
             BuiltInCursor::new(Streams::new(Seed(1), 0, 0, Purpose::Measure), ClientId(1));
         let theta: Vec<f64> = [0.4, -0.9, 0.2][..dim].to_vec();
-        let rows = cursor.draw(known.base(), known.response(), &theta, 9);
+        let rows = cursor.draw(known.base(), known.shift().unwrap(), &theta, 9);
         let (mut gradient, mut unused) = (vec![0.0; dim], vec![0.0; dim]);
         let value = |at: &[f64], out: &mut [f64]| {
             rows.gradient(loss, known.has_intercept(), at, Some(2..7), out)
@@ -182,7 +182,7 @@ fn rules_are_those_of_the_kernels() {
 /// The matrices that a response stands for.
 fn as_matrix(federation: &Federation) -> Federation {
     let dim = federation.dim();
-    let matrix = |client| federation.response().matrix(client, dim).transpose();
+    let matrix = |client| federation.shift().unwrap().matrix(client, dim).transpose();
     let values = (0..federation.clients()).flat_map(|i| matrix(i).as_slice().to_vec()).collect();
     federation.with_response(Shift::Matrix { dim, values }).unwrap()
 }

@@ -57,7 +57,8 @@ fn rounds<const ROUNDS: usize>(
     protocol: Protocol,
     cohorts: &[RecordedCohort],
 ) -> [Repetition; ROUNDS] {
-    let values = (0..federation.clients()).map(|i| federation.response().diagonal(i, 0)).collect();
+    let values =
+        (0..federation.clients()).map(|i| federation.shift().unwrap().diagonal(i, 0)).collect();
     let matrices = federation.with_response(Shift::Matrix { dim: 1, values }).unwrap();
     let course = Course::new(protocol, federation.weights().clone(), Seed(3), &[4.0], 1);
     let course = Course { cohorts: cohorts.iter().cloned().collect(), ..course };

@@ -111,6 +111,8 @@ pub fn axis(measurement: Measurement) -> Axis {
         Measurement::Consensus => "consensus error before aggregation",
         Measurement::Accuracy => "accuracy",
         Measurement::Auc => "area under the ROC curve",
+        Measurement::Retained => "share of people who stay",
+        Measurement::BaseRisk => "risk if nobody had left",
         Measurement::ClientRisk(_) => "risk of a client",
         Measurement::Movement => "movement since the record before",
         Measurement::HoldoutRisk => "performative risk of held-out rows",

@@ -197,7 +197,8 @@ impl Check {
         let sign = if best { -1.0 } else { 1.0 };
         let parts = certificate.clients.parts.iter().cloned().enumerate();
         let per_client = parts.map(|(client, part)| {
-            let signed = dynamics.federation.response().signed_sensitivity(client, plan.dim);
+            let shift = dynamics.federation.shift().filter(|_| !dynamics.federation.weighs());
+            let signed = shift.and_then(|shift| shift.signed_sensitivity(client, plan.dim));
             Client {
                 client: names.map_or(client.to_string(), |names| names[client].clone()),
                 signed_sensitivity: signed.map(|signed| sign * signed + 0.0),

@@ -115,6 +115,7 @@ pub(crate) fn read(
         ignore: &header[..1],
         one_hot: &[],
         group: None,
+        cell: None,
         held: None,
         missing: Missing::Drop,
         binary,

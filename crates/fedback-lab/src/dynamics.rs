@@ -80,7 +80,7 @@ fn unknown() -> String {
 impl<'a> Dynamics<'a> {
     /// Of a plan; refused where theory does not know its algorithm.
     pub fn of(plan: &'a Plan) -> Result<Self, Error> {
-        round::supported(&plan.protocol)?;
+        round::supported(plan.federation(), &plan.protocol)?;
         let mut dynamics = Dynamics {
             federation: Cow::Borrowed(plan.federation()),
             protocol: plan.protocol,

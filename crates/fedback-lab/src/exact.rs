@@ -49,7 +49,7 @@ fn with_moments<T>(
     // Who arrives together with whom is asked only where the answer is of use.
     let affine = plan.federation().is_affine();
     let dynamics = affine.then(|| Dynamics::of(plan)).transpose()?;
-    round::supported(&plan.protocol)?;
+    round::supported(plan.federation(), &plan.protocol)?;
     if let Some(why) = dynamics.as_ref().and_then(|dynamics| dynamics.unknown.as_ref()) {
         let why = format!("exact moments need the law of first arrivals: {why}");
         return Err(Error::input("algorithm.scheme", why));
@@ -86,6 +86,11 @@ fn curve(plan: &Plan, mut moments: ExactCurve<'_>) -> Result<Outcome, Error> {
 /// Why there are no exact moments, in words.
 fn no_moments(why: NoMoments) -> Error {
     match why {
+        NoMoments::Response => {
+            let why = "exact moments need data that move by a linear map of the model: none, \
+                       location, best-response without range";
+            Error::input("problem.response.kind", why)
+        }
         NoMoments::Loss(loss) => {
             let name = match loss {
                 Loss::Mean => "mean",

@@ -19,7 +19,7 @@ use cause::{UNKNOWN_CAUSE, likely_cause};
 pub use group::{MOST_GROUPS, Part, Rate};
 
 use crate::plan::{Outline, Plan};
-use crate::spec::{Loss, Spec};
+use crate::spec::{Loss, Response, Spec};
 use crate::table_summary::TableSummary;
 
 /// One column of a record.
@@ -29,6 +29,10 @@ pub enum Measurement {
     Distance,
     /// f(θ; θ).
     Risk,
+    /// How many of all people stay.
+    Retained,
+    /// What the risk would be if nobody had left.
+    BaseRisk,
     /// The consensus error just before the last aggregation.
     Consensus,
     /// The share of rows on the right side.
@@ -81,10 +85,13 @@ impl Measurement {
     ) -> Vec<Measurement> {
         let measure = &spec.measure;
         let held = table.is_some_and(|table| table.held_out > 0);
+        let leave = matches!(spec.problem.response, Response::Retention(_));
         let fixed = [
             (measure.distance && known, Measurement::Distance),
             (measure.risk, Measurement::Risk),
             (held && measure.risk, Measurement::HoldoutRisk),
+            (leave && measure.retained.unwrap_or(true), Measurement::Retained),
+            (leave && measure.base_risk.unwrap_or(true), Measurement::BaseRisk),
             (measure.consensus, Measurement::Consensus),
             (measure.accuracy, Measurement::Accuracy),
             (held && measure.accuracy, Measurement::HoldoutAccuracy),
@@ -125,11 +132,13 @@ impl Measurement {
         match self {
             Measurement::Accuracy
             | Measurement::Auc
+            | Measurement::Retained
             | Measurement::HoldoutAccuracy
             | Measurement::HoldoutAuc => true,
             Measurement::Group { rate, .. } => matches!(rate, Rate::Accuracy | Rate::TruePositive),
             Measurement::Distance
             | Measurement::Risk
+            | Measurement::BaseRisk
             | Measurement::Consensus
             | Measurement::ClientRisk(_)
             | Measurement::HoldoutRisk
@@ -147,6 +156,8 @@ impl Measurement {
             | Measurement::Group { .. } => true,
             Measurement::Distance
             | Measurement::Risk
+            | Measurement::Retained
+            | Measurement::BaseRisk
             | Measurement::Consensus
             | Measurement::Accuracy
             | Measurement::Auc
@@ -190,6 +201,8 @@ impl Measurement {
         match self {
             Measurement::Distance => "distance_sq",
             Measurement::Risk => "risk",
+            Measurement::Retained => "retained",
+            Measurement::BaseRisk => "base_risk",
             Measurement::Consensus => "consensus",
             Measurement::Accuracy => "accuracy",
             Measurement::Auc => "auc",
@@ -228,6 +241,14 @@ pub trait Judge: Sync {
     }
     /// The area under the ROC curve.
     fn auc(&self, _model: Model<'_>) -> f64 {
+        f64::NAN
+    }
+    /// How many of all people stay.
+    fn retained(&self, _model: Model<'_>) -> f64 {
+        f64::NAN
+    }
+    /// What the risk would be if nobody had left.
+    fn base_risk(&self, _model: Model<'_>) -> f64 {
         f64::NAN
     }
     /// f(θ; θ), or anything else but groups, over the rows that are held out.
@@ -277,6 +298,14 @@ impl Judge for Exactly<'_> {
 
     fn auc(&self, model: Model<'_>) -> f64 {
         score::auc(self.plan.federation(), model.theta).unwrap_or(f64::NAN)
+    }
+
+    fn retained(&self, model: Model<'_>) -> f64 {
+        self.plan.federation().turnout(model.theta, false).retained
+    }
+
+    fn base_risk(&self, model: Model<'_>) -> f64 {
+        self.plan.federation().base_risk(model.theta)
     }
 
     fn held_out(&self, model: Model<'_>, measurement: Measurement) -> f64 {
@@ -395,6 +424,8 @@ impl<'a> Recorder<'a> {
                 }))
             }
             Measurement::Risk => self.judge.risk(model),
+            Measurement::Retained => Ok(self.judge.retained(model)),
+            Measurement::BaseRisk => Ok(self.judge.base_risk(model)),
             Measurement::Consensus => Ok(repetition.consensus.unwrap_or(f64::NAN)),
             Measurement::Accuracy => Ok(self.judge.accuracy(model)),
             Measurement::Auc => Ok(self.judge.auc(model)),

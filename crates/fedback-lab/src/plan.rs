@@ -239,6 +239,24 @@ impl Shape {
     }
 }
 
+/// Refuses algorithms that look at weights before it is known what these are.
+fn check_turnout(spec: &Spec, protocol: &Protocol) -> Result<(), KeyError> {
+    if !spec.problem.response.weighs() {
+        return Ok(());
+    }
+    let fail = |key: &str, found: &str| {
+        let why = format!("{found}; clients' weights react here, which it does not follow");
+        Err(KeyError::new(key, why))
+    };
+    if protocol.local.keeps() {
+        return fail("algorithm.kind", "found \"scaffold\"");
+    }
+    match protocol.scale_objectives {
+        true => fail("algorithm.scale_objectives", "found true"),
+        false => Ok(()),
+    }
+}
+
 impl Outline {
     /// `stable` finds the stable point near a start, where it can.
     fn new(
@@ -250,11 +268,13 @@ impl Outline {
     ) -> Result<Self, KeyError> {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
+        check_turnout(&spec, &protocol)?;
         spec.spend(shape.weights.len())?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         sizes::check(&spec, &protocol, &shape)?;
         check_measure(&spec.measure, loss)?;
+        check_leaving(&spec)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
         let Shape { weights, dim, client_names, coordinates, standardization, table, data } = shape;
@@ -335,6 +355,21 @@ fn check_measure(measure: &Measure, loss: Option<Loss>) -> Result<(), KeyError> 
         }
     }
     Ok(())
+}
+
+/// Refuses to count who stays where nobody leaves.
+fn check_leaving(spec: &Spec) -> Result<(), KeyError> {
+    let measure = &spec.measure;
+    let leave = matches!(spec.problem.response, crate::spec::Response::Retention(_));
+    let asked = [("retained", measure.retained), ("base_risk", measure.base_risk)];
+    match asked.into_iter().find(|(_, on)| !leave && *on == Some(true)) {
+        None => Ok(()),
+        Some((key, _)) => {
+            let why =
+                "found true; nobody leaves here: it needs problem.response.kind = \"retention\"";
+            Err(KeyError::new(format!("measure.{key}"), why))
+        }
+    }
 }
 
 type StartAndStablePoint = (Vec<f64>, Option<Vec<f64>>);

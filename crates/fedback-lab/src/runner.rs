@@ -160,6 +160,10 @@ pub fn run_live(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let LiveRun { plan, federation, judge, transport, settings } = live;
+    if plan.spec.problem.response.weighs() {
+        let why = "clients' weights react here, and no server knows their losses: run it in memory";
+        return Err(Error::input("problem.response", why));
+    }
     let cohorts = from.map_or(&[][..], |from| &from.cohorts);
     let mut live = Live::new(transport, plan.course(plan.place(from)?, cohorts), settings);
     live = live.after(Incidents::of(from.into_iter().flat_map(|from| from.incidents.clone())));
@@ -379,6 +383,8 @@ impl<'a> Running<'a> {
                 Measurement::Risk
                 | Measurement::Accuracy
                 | Measurement::Auc
+                | Measurement::Retained
+                | Measurement::BaseRisk
                 | Measurement::ClientRisk(_) => !recorder.judge.has_data(),
                 // Some clients and groups have no rows to judge by.
                 Measurement::HoldoutRisk

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use fedback_core::federation::Federation;
 use fedback_core::protocol::Step;
+use fedback_core::response::By;
 use fedback_theory::cohort::WeightsThatCount;
 use fedback_theory::minimisation;
-use fedback_theory::optimal::optimal_point;
+use fedback_theory::optimal::{Optimum, optimum};
 use fedback_theory::rest::{NoRest, Rest, rest};
-use fedback_theory::stable::{self, Stability, StableReport, stable_points};
+use fedback_theory::stable::{self, Stability, StablePoint, StableReport, stable_points};
 use serde::Serialize;
 
 use crate::check::words::not_linear;
@@ -33,6 +35,8 @@ pub struct Solution {
     pub reason: Option<String>,
     /// θ^PO.
     pub optimal_point: Option<Vec<f64>>,
+    /// Why there is none, where that is known.
+    pub optimal_reason: Option<String>,
     /// f(θ^PS; θ^PS).
     pub risk_stable: Option<f64>,
     /// f(θ^PO; θ^PO).
@@ -49,6 +53,11 @@ pub struct Solution {
     pub residual: Option<f64>,
     /// All stable points found.
     pub stable_points: Vec<Vec<f64>>,
+    /// What is known of each of them.
+    pub stable_point_details: Vec<Details>,
+    /// Which of them the noise-free path of small steps from the start reaches, by its place; none where
+    /// that is not known.
+    pub reached_from_start: Option<usize>,
     /// How many local minima of the risk the starts led to.
     pub local_optima: Option<usize>,
     /// Where rounds of the plan's algorithm rest at the step size of its last step.
@@ -61,6 +70,94 @@ pub struct Solution {
     /// What the table was found to hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
+}
+
+/// One stable point.
+#[derive(Clone, Debug, Serialize)]
+pub struct Details {
+    /// θ^PS.
+    pub theta: Vec<f64>,
+    /// What small steps do near it.
+    pub stability: Stability,
+    /// The margin of small gradient steps.
+    pub gradient_margin: Option<f64>,
+    /// The spectral radius of repeated minimisation.
+    pub minimisation_radius: Option<f64>,
+    /// f(θ^PS; θ^PS), of those who are there.
+    pub risk: f64,
+    /// Who is left, where people leave.
+    #[serde(flatten)]
+    pub left: Option<Left>,
+}
+
+/// Who is left at a stable point.
+#[derive(Clone, Debug, Serialize)]
+pub struct Left {
+    /// What cells count for: clients where whole clients leave, client after client where others do;
+    /// nothing where rows leave alone.
+    pub shares: Option<Vec<Vec<f64>>>,
+    /// How many of all people stay.
+    pub retained: f64,
+    /// The risk that it would be if nobody had left.
+    pub base_risk: f64,
+    /// Cells of which hardly anybody is left, by name.
+    pub driven_away: Vec<String>,
+}
+
+/// A share below this is nobody.
+const NOBODY: f64 = 1e-6;
+
+impl Details {
+    fn of(federation: &Federation, point: &StablePoint) -> Self {
+        let theta = &point.theta;
+        let left = federation.retention().map(|_| Left {
+            shares: shares(federation, theta),
+            retained: federation.turnout(theta, false).retained,
+            base_risk: federation.base_risk(theta),
+            driven_away: driven_away(federation, shares(federation, theta).unwrap_or_default()),
+        });
+        Details {
+            theta: theta.clone(),
+            stability: point.stability(),
+            gradient_margin: point.gradient_margin,
+            minimisation_radius: point.minimisation_radius,
+            risk: federation.risk(theta, theta),
+            left,
+        }
+    }
+}
+
+/// The names of cells that are empty now, and were not.
+fn driven_away(federation: &Federation, shares: Vec<Vec<f64>>) -> Vec<String> {
+    let names = federation.client_names();
+    let client = |client: usize| match names {
+        Some(names) => names[client].clone(),
+        None => format!("client {client}"),
+    };
+    let Some(cells) = federation.cells() else {
+        let weights = federation.weights();
+        let gone = |client: &usize| weights[*client] > 0.0 && shares[0][*client] < NOBODY;
+        let shares = shares.first().map_or(0, Vec::len);
+        return (0..shares).filter(gone).map(client).collect();
+    };
+    let mut gone = Vec::new();
+    for (place, own) in shares.iter().enumerate() {
+        for (cell, share) in own.iter().enumerate() {
+            if *share < NOBODY && !cells.rows(place, cell).is_empty() {
+                gone.push(format!("{} of {}", federation.cell_name(cell), client(place)));
+            }
+        }
+    }
+    gone
+}
+
+/// What cells count for where θ is deployed.
+fn shares(federation: &Federation, theta: &[f64]) -> Option<Vec<Vec<f64>>> {
+    if federation.retention()?.by == By::Client {
+        return Some(vec![federation.turnout(theta, false).shares]);
+    }
+    federation.cells()?;
+    (0..federation.clients()).map(|client| federation.shares(client, theta)).collect()
 }
 
 /// What repeated minimisation does from the start.
@@ -188,9 +285,14 @@ impl Solution {
         let first = found.points.first();
         let thetas: Vec<Vec<f64>> = found.points.iter().map(|point| point.theta.clone()).collect();
         let starts = thetas.iter().chain([&plan.start]).map(Vec::as_slice);
-        let optimal = optimal_point(federation, &starts.collect::<Vec<_>>());
+        let (optimal, optimal_reason) = match optimum(federation, &starts.collect::<Vec<_>>()) {
+            Optimum::At(point) => (Some(point), None),
+            Optimum::AtInfinity(far) => (None, Some(words::at_infinity(&far))),
+            Optimum::Unknown => (None, None),
+        };
         let (minimisation_radius, gradient_margin) = found.spectra();
         let (rest, rest_reason) = apart(resting(plan, &found));
+        let details = found.points.iter().map(|point| Details::of(federation, point));
         Solution {
             format: 1,
             name: plan.spec.name.clone(),
@@ -207,9 +309,12 @@ impl Solution {
             residual: first.map(|point| point.residual),
             local_optima: optimal.as_ref().map(|point| point.minima),
             optimal_point: optimal.map(|point| point.theta),
+            optimal_reason,
             rest,
             rest_reason,
             arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),
+            stable_point_details: details.collect(),
+            reached_from_start: found.reached,
             stable_points: thetas,
             table: plan.table.clone(),
         }

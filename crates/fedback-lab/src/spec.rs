@@ -35,7 +35,10 @@ pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
 pub use problem::{
     Base, GaussianBase, Loss, Missing, NamedWeights, Penalty, Problem, Source, TableBase, Weights,
 };
-pub use response::{BestResponse, LocationResponse, Response};
+pub use response::{
+    BestResponse, By, CostKind, Law, LocationResponse, Outcome, Response, Retention, Saturating,
+    Strategic, Turnout, Wants,
+};
 pub use rows::{Holdout, Partition};
 pub use until::Until;
 pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
@@ -124,6 +127,7 @@ fn zero() -> SeedNumber {
 /// | accuracy | false | share of rows on the right side, logistic loss only |
 /// | auc | false | area under the ROC curve, logistic loss only |
 /// | client_risk | false | f_i(θ; θ) of every client |
+/// | retained, base_risk | true where people leave | how many of them stay; the risk if nobody had left |
 /// | group | none | a column of a table: measurements for each of its values, and their gaps |
 /// | sample | 1000 | fresh observations per client for the risk of custom parts |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +147,12 @@ pub struct Measure {
     pub auc: bool,
     /// f_i(θ; θ) of every client.
     pub client_risk: bool,
+    /// How many people stay; measured where they leave, if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retained: Option<bool>,
+    /// The risk if nobody had left; measured where they do, if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_risk: Option<bool>,
     /// A column of a table by whose values rows are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -161,6 +171,8 @@ impl Default for Measure {
             accuracy: false,
             auc: false,
             client_risk: false,
+            retained: None,
+            base_risk: None,
             group: None,
             sample: None,
         }

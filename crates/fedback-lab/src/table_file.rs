@@ -102,6 +102,7 @@ struct Reading<'a> {
     labels: Vec<f64>,
     clients: Vec<String>,
     groups: Vec<String>,
+    cells: Vec<String>,
     held: Vec<bool>,
     rows: u64,
     /// By column.
@@ -122,6 +123,7 @@ impl<'a> Reading<'a> {
             labels: Vec::new(),
             clients: Vec::new(),
             groups: Vec::new(),
+            cells: Vec::new(),
             held: Vec::new(),
             rows: 0,
         }
@@ -165,6 +167,13 @@ impl<'a> Reading<'a> {
             cell if is_missing(cell) => NO_GROUP.into(),
             cell => cell.to_string(),
         }));
+        if let Some(column) = places.cell {
+            if is_missing(&row[column]) {
+                let fix = "what leaves together must be known of every row";
+                return Err(self.at(row, column, &format!("the cell is missing; {fix}")));
+            }
+            self.cells.push(row[column].to_string());
+        }
         let held = self.columns.held.as_ref().zip(places.held);
         self.held.extend(held.map(|(held, column)| row[column] == *held.value));
         Ok(())
@@ -215,6 +224,7 @@ impl<'a> Reading<'a> {
             },
             marks: Marks {
                 groups: some(self.places.group.is_some(), self.groups),
+                cells: some(self.places.cell.is_some(), self.cells),
                 held: self.places.held.map(|_| self.held),
                 fill: self.columns.missing == Missing::Mean,
                 ..Marks::default()

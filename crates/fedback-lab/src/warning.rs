@@ -33,7 +33,7 @@ pub fn notes(plan: &Outline) -> Vec<String> {
     };
     for (key, list) in [
         ("weights", weights),
-        ("sensitivity", per_client(problem.response.sensitivity())),
+        ("sensitivity", per_client(problem.response.each().map(|(_, values)| values))),
         ("latency.mean", per_client(mean)),
         ("latency.median", per_client(median)),
         ("latency.sigma", per_client(sigma)),

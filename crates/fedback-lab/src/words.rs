@@ -8,7 +8,7 @@ use fedback_theory::inclusion::NoInclusion;
 
 pub use constants::{how, origin};
 pub use number::{NOTHING, factor, seconds, short, steps};
-pub use points::{approximation, assumptions, degeneracy, minimisation, stable};
+pub use points::{approximation, assumptions, at_infinity, degeneracy, minimisation, stable};
 
 /// Why it is not known who is among the first to arrive.
 pub fn no_inclusion(why: NoInclusion) -> String {

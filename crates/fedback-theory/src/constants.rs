@@ -11,9 +11,10 @@ use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::Protocol;
+use fedback_core::response::Shift;
 use nalgebra::{DMatrix, DVector};
 
-use crate::round::rows;
+use crate::round::{Moved, rows};
 
 /// One constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,7 +154,7 @@ const MOST_EXACT: usize = 32;
 /// The smallest ς of A5 for the loss `mean`.
 fn heterogeneity(federation: &Federation, point: &[f64]) -> Constant {
     let dim = federation.dim();
-    let response = federation.response();
+    let response = federation.shift().unwrap_or(&Shift::None);
     let diagonal = response.is_diagonal();
     // M_i, or its diagonal where there is nothing else.
     let map = |i: usize| match diagonal {
@@ -203,9 +204,10 @@ fn of_rows(federation: &Federation, batch: f64, point: &[f64]) -> [Constant; 4] 
         let mean = federation.population(i).expand(point, point).gradient;
         heterogeneity = heterogeneity.max(mean.norm());
         let (mut spread, mut count) = (0.0, 0.0);
-        for (x, slope, curvature) in rows(federation, i, &theta).into_iter().flatten() {
-            spread += (&x * slope + &penalty - &mean).norm_squared();
-            count += 1.0;
+        for row in rows(federation, i, &theta).into_iter().flatten() {
+            let Moved { weight, x, slope, curvature, .. } = row;
+            spread += weight * (&x * slope + &penalty - &mean).norm_squared();
+            count += weight;
             // ∂∇ℓ/∂θ = ℓ″ x xᵀ + ridge and ∂∇ℓ/∂x = ℓ′ I + ℓ″ x θᵀ, by the triangle inequality.
             let in_theta = curvature * x.norm_squared() + ridge.max();
             let in_row = slope.abs() + curvature * x.norm() * theta.norm();

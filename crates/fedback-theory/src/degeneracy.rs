@@ -74,9 +74,10 @@ pub fn degeneracy(
     }
 }
 
-/// Whether some client's data react.
+/// Whether some client's data react, or its weight.
 fn reacts(federation: &Federation) -> bool {
-    federation.counting().any(|client| federation.population(client).sensitivity() > 0.0)
+    federation.weighs()
+        || federation.counting().any(|client| federation.population(client).sensitivity() > 0.0)
 }
 
 /// Whether all clients that count share one M, the score is linear and an intercept is free.
@@ -85,8 +86,9 @@ fn is_absorbed(federation: &Federation) -> bool {
     if !linear || !federation.has_intercept() || !reacts(federation) {
         return false;
     }
-    let mut matrices = federation.counting().map(|i| federation.population(i).shift_matrix());
+    let Some(shift) = federation.shift().filter(|shift| shift.is_linear()) else { return false };
+    let mut matrices = federation.counting().map(|i| shift.matrix(i, federation.dim()));
     let Some(common) = matrices.next() else { return false };
     let negligible = 1e-12 * common.amax();
-    matrices.all(|matrix| (matrix - &common).amax() <= negligible)
+    !federation.weighs() && matrices.all(|matrix| (matrix - &common).amax() <= negligible)
 }

@@ -40,6 +40,8 @@ impl Moments {
 pub enum NoMoments {
     /// Gradients of this loss are not affine.
     Loss(Loss),
+    /// Data do not move by a linear map of what is deployed.
+    Response,
     /// It is not known who arrives first.
     Latency,
     /// The algorithm's rounds are not affine.
@@ -78,6 +80,9 @@ impl<'a> ExactCurve<'a> {
         start: &[f64],
         stable_point: Option<&[f64]>,
     ) -> Result<Self, NoMoments> {
+        if federation.loss() == Loss::Mean && !federation.is_affine() {
+            return Err(NoMoments::Response);
+        }
         if !federation.is_affine() {
             return Err(NoMoments::Loss(federation.loss()));
         }

@@ -9,8 +9,9 @@ use fedback_core::federation::Federation;
 use fedback_core::risk::Quadratic;
 use nalgebra::DVector;
 
+use crate::direct;
 use crate::newton;
-use crate::stable::is_same;
+use crate::stable::{is_same, norm};
 
 /// The best point found.
 #[derive(Clone, Debug)]
@@ -23,10 +24,30 @@ pub struct OptimalPoint {
     pub minima: usize,
 }
 
+/// What is known of the minimiser of f(θ; θ).
+#[derive(Clone, Debug)]
+pub enum Optimum {
+    /// It is there.
+    At(OptimalPoint),
+    /// There is none: the risk falls for ever on the way that leads through this point, as where those who
+    /// are served badly are driven away.
+    AtInfinity(OptimalPoint),
+    /// None was found, or not a single one.
+    Unknown,
+}
+
 /// The minimiser of f(θ; θ), or none where the risk has no minimum or not a single one.
 pub fn optimal_point(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
+    match optimum(federation, starts) {
+        Optimum::At(point) => Some(point),
+        Optimum::AtInfinity(_) | Optimum::Unknown => None,
+    }
+}
+
+/// The same, or what there is to say instead.
+pub fn optimum(federation: &Federation, starts: &[&[f64]]) -> Optimum {
     match federation.is_affine() {
-        true => quadratic(federation),
+        true => quadratic(federation).map_or(Optimum::Unknown, Optimum::At),
         false => best_of(federation, starts),
     }
 }
@@ -38,18 +59,55 @@ fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
     (is_minimum && finite).then_some(OptimalPoint { theta, risk: value, minima: 1 })
 }
 
-fn best_of(federation: &Federation, starts: &[&[f64]]) -> Option<OptimalPoint> {
+/// Starts from which the risk alone is looked at.
+const MOST_DIRECT: usize = 4;
+
+fn best_of(federation: &Federation, starts: &[&[f64]]) -> Optimum {
     let mut minima: Vec<OptimalPoint> = Vec::new();
     let given = starts.iter().copied().map(DVector::from_column_slice);
-    for start in given.chain(crate::starts::starts(federation)) {
-        let found = newton::minimise(&start, |at| federation.performative(at));
-        let Some(theta) = found.map(|found| found.as_slice().to_vec()) else { continue };
+    let risk = |at: &[f64]| federation.risk(at, at);
+    let add = |minima: &mut Vec<OptimalPoint>, theta: Vec<f64>| {
         if !minima.iter().any(|minimum| is_same(&minimum.theta, &theta)) {
-            let risk = federation.risk(&theta, &theta);
-            minima.push(OptimalPoint { theta, risk, minima: 1 });
+            minima.push(OptimalPoint { risk: risk(&theta), theta, minima: 1 });
+        }
+    };
+    // At a kink the gradient does not vanish, and Newton's method does not end.
+    let rough = federation.response().has_kinks();
+    let mut stuck = Vec::new();
+    for start in given.chain(crate::starts::starts(federation)) {
+        match newton::minimise(&start, |at| federation.performative(at)) {
+            Some(theta) => add(&mut minima, theta.as_slice().to_vec()),
+            None if rough => stuck.push(start),
+            None => {}
         }
     }
+    if rough {
+        stuck.extend(minima.iter().map(|found| DVector::from_column_slice(&found.theta)));
+        stuck.sort_by(|a, b| risk(a.as_slice()).total_cmp(&risk(b.as_slice())));
+        stuck.truncate(MOST_DIRECT);
+        let found = stuck.iter().filter_map(|start| direct::minimise(start, risk));
+        let found: Vec<DVector<f64>> = found.collect();
+        minima.clear();
+        found.iter().for_each(|theta| add(&mut minima, theta.as_slice().to_vec()));
+    }
     let count = minima.len();
-    let best = minima.into_iter().min_by(|a, b| a.risk.total_cmp(&b.risk))?;
-    Some(OptimalPoint { minima: count, ..best })
+    let best = minima.into_iter().min_by(|a, b| a.risk.total_cmp(&b.risk));
+    match best {
+        None => Optimum::Unknown,
+        Some(best) if falls_further(federation, &best) => Optimum::AtInfinity(best),
+        Some(best) => Optimum::At(OptimalPoint { minima: count, ..best }),
+    }
 }
+
+/// Whether a point so far out that the risk hardly changes any more is on the way to a lower one further out.
+fn falls_further(federation: &Federation, found: &OptimalPoint) -> bool {
+    let at = |times: f64| {
+        let further: Vec<f64> = found.theta.iter().map(|t| times * t).collect();
+        federation.risk(&further, &further)
+    };
+    let far = norm(&found.theta) > FAR;
+    far && at(2.0) <= found.risk && at(8.0) <= found.risk
+}
+
+/// Optima further out than this are looked at twice.
+const FAR: f64 = 50.0;

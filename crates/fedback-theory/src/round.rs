@@ -29,12 +29,13 @@ use std::sync::Arc;
 use fedback_core::federation::Federation;
 use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::{Protocol, ServerRule};
+use fedback_core::response::Shift;
 use nalgebra::DMatrix;
 
 pub(crate) use block::Block;
 use client::{Client, Clients};
 use frame::Frame;
-pub(crate) use grows::rows;
+pub(crate) use grows::{Moved, rows};
 pub(crate) use leap::Leap;
 use part::{Part, Rounds};
 pub(crate) use second::geometric;
@@ -70,7 +71,14 @@ pub(crate) struct System {
 }
 
 /// What theory cannot write down as an affine round.
-pub fn supported(protocol: &Protocol) -> Result<(), Unsupported> {
+pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Unsupported> {
+    if federation.weighs() {
+        return Err(Unsupported::new(
+            "problem.response",
+            "clients' weights react here, so that a round is not what its clients do times numbers: \
+             there are no certificates or plans (`run` and `solve` know it)",
+        ));
+    }
     // No `..`: whoever adds a part must say here what a round makes of it.
     let Protocol {
         scheme: _,
@@ -130,7 +138,7 @@ impl System {
         clients: &[usize],
         point: &[f64],
     ) -> Result<Self, Unsupported> {
-        supported(protocol)?;
+        supported(federation, protocol)?;
         let cohorts = Arc::new(cohorts);
         let frame = |origin: &[f64]| Frame::of(federation, protocol, origin);
         let part = |frame: Frame, clients: Vec<Client<f64>>| -> Box<dyn Part> {
@@ -333,5 +341,6 @@ pub(crate) fn width(federation: &Federation, protocol: &Protocol) -> usize {
 
 /// Whether coordinates are affine and do not mix.
 pub(crate) fn is_split(federation: &Federation) -> bool {
-    federation.is_affine() && (federation.response().is_diagonal() || federation.dim() == 1)
+    let diagonal = federation.shift().is_some_and(Shift::is_diagonal);
+    federation.is_affine() && (diagonal || federation.dim() == 1)
 }

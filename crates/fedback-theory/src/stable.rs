@@ -11,11 +11,13 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::population::Performative;
+use fedback_core::response::Shift;
 use nalgebra::{DMatrix, DVector};
 use serde::{Serialize, Serializer};
 
 use crate::minimisation::Minimisation;
 use crate::newton;
+use crate::path::{self, End};
 use crate::spectrum;
 use crate::starts::starts;
 
@@ -88,6 +90,11 @@ pub struct StableReport {
     pub everywhere: Spectra,
     /// What repeated minimisation does from the given start.
     pub minimisation: Minimisation,
+    /// The one at which the noise-free path of small steps from the start ends, by its place in the list;
+    /// none where that is not known.
+    pub reached: Option<usize>,
+    /// Where that path ends at a place where the averaged gradient jumps.
+    pub jump: Option<Vec<f64>>,
 }
 
 /// The radius of repeated minimisation and the margin of small steps.
@@ -96,7 +103,8 @@ pub type Spectra = (Option<f64>, Option<f64>);
 impl StableReport {
     /// The stability of the first one.
     pub fn stability(&self) -> Stability {
-        let nowhere = self.notes.iter().any(|note| matches!(note, Note::Line | Note::None));
+        let none = |note: &Note| matches!(note, Note::Line | Note::None | Note::Jumps);
+        let nowhere = self.notes.iter().any(none);
         let otherwise = if nowhere { Stability::None } else { Stability::Unknown };
         self.points.first().map_or(otherwise, StablePoint::stability)
     }
@@ -115,7 +123,9 @@ impl StableReport {
     }
 
     fn new(points: Vec<StablePoint>, minimisation: Minimisation) -> Self {
-        StableReport { notes: notes(&points), points, everywhere: (None, None), minimisation }
+        let notes = notes(&points);
+        let reached = (points.len() == 1).then_some(0);
+        StableReport { notes, points, everywhere: (None, None), minimisation, reached, jump: None }
     }
 }
 
@@ -130,6 +140,9 @@ pub enum Note {
     None,
     /// None was found from any start.
     NotFound,
+    /// There is none where the path of small steps leads: the averaged gradient jumps there, and points
+    /// towards the place from all sides.
+    Jumps,
     /// So many were found.
     Several {
         /// How many.
@@ -175,7 +188,7 @@ pub fn stable_point(federation: &Federation, start: &[f64]) -> Option<Vec<f64>> 
 type ClosedForm = Result<Vec<f64>, Note>;
 
 fn affine(federation: &Federation) -> StableReport {
-    let (found, spectra) = match federation.response().is_diagonal() {
+    let (found, spectra) = match federation.shift().is_some_and(Shift::is_diagonal) {
         true => by_coordinate(federation),
         false => by_matrix(federation),
     };
@@ -190,21 +203,24 @@ fn affine(federation: &Federation) -> StableReport {
     let points: Vec<StablePoint> = found.into_iter().collect();
     StableReport {
         notes: none.map_or_else(|| notes(&points), |note| vec![note]),
+        reached: points.first().filter(|p| p.stability() == Stability::Attracting).map(|_| 0),
         points,
         everywhere: spectra,
         minimisation: Minimisation::by_radius(minimisation_radius),
+        jump: None,
     }
 }
 
 /// Coordinates that do not mix: (1 − ε̄_j) θ_j = m̄_j for each.
 fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let dim = federation.dim();
+    let shift = federation.shift().unwrap_or(&Shift::None);
     let (mut mean, mut reaction) = (vec![0.0; dim], vec![0.0; dim]);
     for (client, &p) in federation.weights().iter().enumerate() {
         let base = federation.population(client).base_mean();
         for j in 0..dim {
             mean[j] += p * base[j];
-            reaction[j] += p * federation.response().diagonal(client, j);
+            reaction[j] += p * shift.diagonal(client, j);
         }
     }
     let largest = reaction.iter().fold(0.0f64, |largest, e| largest.max(e.abs()));
@@ -259,10 +275,40 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     minimisation.end.iter().for_each(|end| look(&mut points, end, NEWTON));
     starts(federation).iter().for_each(|from| look(&mut points, from.as_slice(), FLOW));
     ways_out(&points).iter().for_each(|from| look(&mut points, from, FLOW));
+    between(&points).iter().for_each(|from| look(&mut points, from, NEWTON));
     // A run settles at an attracting point; the sort keeps the order of the searches otherwise.
     points.sort_by_key(|point| point.stability() != Stability::Attracting);
+    let mut end = path::follow(federation, start, &points);
+    if let End::At(place) = end {
+        points[..=place].rotate_right(1);
+        end = End::At(0);
+    }
     let minimisation = minimisation.among(&points);
-    StableReport::new(points, minimisation)
+    let mut report = StableReport::new(points, minimisation);
+    report.reached = (end == End::At(0)).then_some(0);
+    if let End::Jump(place) = end {
+        if report.points.is_empty() {
+            report.notes = vec![Note::Jumps];
+        }
+        report.jump = Some(place);
+    }
+    report
+}
+
+/// Pairs of stable points that are looked between; more would cost more than they find.
+const MOST_PAIRS: usize = 6;
+
+/// Points on the way from one attracting point to another: somewhere there the one's basin ends, at a
+/// point that repels.
+fn between(points: &[StablePoint]) -> Vec<Vec<f64>> {
+    let attracting = || points.iter().filter(|point| point.stability() == Stability::Attracting);
+    let pairs = attracting()
+        .enumerate()
+        .flat_map(|(place, a)| attracting().skip(place + 1).map(move |b| (&a.theta, &b.theta)));
+    let on_the_way = |(a, b): (&Vec<f64>, &Vec<f64>)| {
+        [0.5, 0.3, 0.7].map(|part| a.iter().zip(b).map(|(a, b)| a + part * (b - a)).collect())
+    };
+    pairs.take(MOST_PAIRS).flat_map(on_the_way).collect()
 }
 
 /// Points to both sides of every stable point that repels: the flow leads from there to others.

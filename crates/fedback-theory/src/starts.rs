@@ -4,12 +4,32 @@
 //! nothing reacted) searches start on both sides of it along coordinates that react, near and far.
 
 use fedback_core::federation::Federation;
+use fedback_core::response::By;
 use nalgebra::DVector;
 
+use crate::newton;
 use crate::stable::minimiser;
 
 /// Coordinates tried in both directions; more would cost more than they find.
 const MOST_COORDINATES: usize = 6;
+
+/// Cells whose own minimisers are tried; more would cost more than they find.
+const MOST_CELLS: usize = 24;
+
+/// The minimiser of every cell's own loss, where people leave together: a stable point is close to the
+/// cells that it serves.
+fn of_cells(federation: &Federation) -> Vec<DVector<f64>> {
+    let by_client = federation.retention().is_some_and(|retention| retention.by == By::Client);
+    let cells: Vec<usize> = match federation.cells() {
+        Some(cells) => (0..cells.count()).collect(),
+        None if by_client => federation.counting().collect(),
+        // Rows that leave alone are too many.
+        None => Vec::new(),
+    };
+    let zeros = DVector::zeros(federation.dim());
+    let own = |cell| newton::minimise(&zeros, |at| federation.cell(cell, at));
+    cells.into_iter().take(MOST_CELLS).filter_map(own).collect()
+}
 
 /// The starts of a problem, zeros first.
 pub(crate) fn starts(federation: &Federation) -> Vec<DVector<f64>> {
@@ -19,7 +39,9 @@ pub(crate) fn starts(federation: &Federation) -> Vec<DVector<f64>> {
     let size = centre.norm().max(1.0);
     let mut starts = vec![zeros];
     starts.extend(fixed);
-    for j in reacting(federation) {
+    starts.extend(of_cells(federation));
+    let moving = federation.response().moving(federation.clients(), federation.dim());
+    for j in moving.into_iter().take(MOST_COORDINATES) {
         for distance in [1.0, -1.0, 4.0, -4.0] {
             let mut start = centre.clone();
             start[j] += distance * size;
@@ -27,17 +49,4 @@ pub(crate) fn starts(federation: &Federation) -> Vec<DVector<f64>> {
         }
     }
     starts
-}
-
-/// The coordinates that the response of some client moves.
-fn reacting(federation: &Federation) -> Vec<usize> {
-    let dim = federation.dim();
-    let mut moves = vec![false; dim];
-    for client in 0..federation.clients().min(64) {
-        let matrix = federation.population(client).shift_matrix();
-        for (j, moves) in moves.iter_mut().enumerate() {
-            *moves |= matrix.row(j).iter().any(|entry| *entry != 0.0);
-        }
-    }
-    (0..dim).filter(|&j| moves[j]).take(MOST_COORDINATES).collect()
 }

@@ -69,7 +69,7 @@ fn averages(federation: &Federation) -> (f64, f64) {
     let average = |of: &dyn Fn(usize) -> f64| -> f64 {
         clients.clone().map(|i| federation.weights()[i] * of(i)).sum()
     };
-    let stay = 1.0 - average(&|i| federation.response().diagonal(i, 0));
+    let stay = 1.0 - average(&|i| federation.shift().unwrap().diagonal(i, 0));
     (average(&|i| federation.population(i).base_mean()[0]) / stay, stay)
 }
 
@@ -182,7 +182,7 @@ impl Grid<'_> {
 fn first_round_radius(federation: &Federation, protocol: &Protocol) -> f64 {
     let n = federation.clients();
     let map = |i: usize| -> f64 {
-        let epsilon = federation.response().diagonal(i, 0);
+        let epsilon = federation.shift().unwrap().diagonal(i, 0);
         (0..protocol.local_steps as u64).fold(1.0, |x, t| {
             let size = protocol.step_size.at(fedback_core::protocol::Step(t));
             let deployed = if protocol.deploy == Deploy::Step { x } else { 1.0 };

@@ -14,6 +14,8 @@ use crate::stream::{Purpose, Seed, Stream};
 pub struct Marks {
     /// One group a row.
     pub groups: Option<Vec<String>>,
+    /// What a row leaves with.
+    pub cells: Option<Vec<String>>,
     /// Whether a row is held out.
     pub held: Option<Vec<bool>>,
     /// The share of every client's rows that is held out.
@@ -52,18 +54,8 @@ pub struct Groups {
 impl Marks {
     /// Whether there is a mark for every row.
     pub(super) fn fit(&self, rows: usize) -> bool {
-        self.groups.as_ref().is_none_or(|groups| groups.len() == rows)
+        [&self.groups, &self.cells].into_iter().flatten().all(|names| names.len() == rows)
             && self.held.as_ref().is_none_or(|held| held.len() == rows)
-    }
-
-    fn groups(&self) -> Option<Groups> {
-        let of_rows = self.groups.as_ref()?;
-        let names: Vec<&String> = of_rows.iter().collect::<BTreeSet<_>>().into_iter().collect();
-        let place = |name: &String| names.binary_search(&name).unwrap_or(0) as u32;
-        Some(Groups {
-            of_rows: of_rows.iter().map(place).collect(),
-            names: names.into_iter().cloned().collect(),
-        })
     }
 
     /// The rows to learn from and those held out, client by client; none where nothing is.
@@ -94,6 +86,15 @@ impl Marks {
 }
 
 impl Groups {
+    fn new(of_rows: &[String]) -> Self {
+        let names: Vec<&String> = of_rows.iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let place = |name: &String| names.binary_search(&name).unwrap_or(0) as u32;
+        Groups {
+            of_rows: of_rows.iter().map(place).collect(),
+            names: names.into_iter().cloned().collect(),
+        }
+    }
+
     /// How many rows every group has.
     pub fn rows(&self) -> Vec<u64> {
         let mut rows = vec![0; self.names.len()];
@@ -115,9 +116,9 @@ impl Split {
         how: &Preparation,
         division: Division,
     ) -> Result<Self, TableError> {
-        let groups = marks.groups();
+        let named = [&marks.groups, &marks.cells].map(|names| names.as_deref().map(Groups::new));
         let (mut training, mut held) = match marks.parts(&division) {
-            None => (Table::arranged(raw, division, groups, how.intercept), None),
+            None => (Table::arranged(raw, division, named, how.intercept), None),
             Some([training, held]) => {
                 if let Some(client) = training.iter().position(Vec::is_empty) {
                     let names = division.client_names.as_ref();
@@ -127,10 +128,11 @@ impl Split {
                 let part = |parts: Vec<Vec<u32>>| {
                     let names = division.client_names.clone();
                     let Division { order, starts, client_names } = Division::of_parts(parts, names);
-                    let groups = groups.as_ref().map(|groups| groups.arranged(&order));
+                    let own = |groups: &Option<Groups>| Some(groups.as_ref()?.arranged(&order));
+                    let named = [own(&named[0]), own(&named[1])];
                     let in_order = (0..order.len() as u32).collect();
                     let division = Division { order: in_order, starts, client_names };
-                    Table::arranged(raw.pick(&order), division, groups, how.intercept)
+                    Table::arranged(raw.pick(&order), division, named, how.intercept)
                 };
                 (part(training), Some(part(held).made_partial()))
             }

@@ -28,6 +28,8 @@ pub struct Table {
     pub fill: Option<Vec<f64>>,
     /// The groups of the rows, client after client.
     pub groups: Option<Box<Groups>>,
+    /// What leaves together, by the values of a column.
+    pub cells: Option<Box<Groups>>,
     /// All rows, and [`SLACK`] zeros.
     rows: Vec<f64>,
     labels: Vec<f64>,
@@ -115,7 +117,7 @@ impl Table {
     pub(super) fn arranged(
         raw: RawTable,
         division: Division,
-        groups: Option<Groups>,
+        [groups, cells]: [Option<Groups>; 2],
         intercept: bool,
     ) -> Self {
         let Division { order, starts, client_names } = division;
@@ -126,7 +128,8 @@ impl Table {
         }
         let dim = coordinates.len();
         rows.reserve_exact(SLACK);
-        let groups = groups.map(|groups| Box::new(groups.arranged(&order)));
+        let [groups, cells] =
+            [groups, cells].map(|groups| groups.map(|groups| Box::new(groups.arranged(&order))));
         rearrange(&mut labels, &mut rows, dim, order);
         rows.extend([0.0; SLACK]);
         Table {
@@ -137,6 +140,7 @@ impl Table {
             standardization: None,
             fill: None,
             groups,
+            cells,
             rows,
             labels,
             starts,
@@ -242,6 +246,7 @@ impl Table {
             standardization,
             fill: None,
             groups: None,
+            cells: None,
             rows,
             labels,
             starts,
@@ -252,7 +257,9 @@ impl Table {
     /// Of every client each `every`-th row, the first one included.
     pub(crate) fn thinned(&self, every: usize) -> Self {
         let (mut rows, mut labels, mut starts) = (Vec::new(), Vec::new(), vec![0]);
+        let mut kept = Vec::new();
         for client in 0..self.clients() {
+            kept.extend((self.starts[client]..self.starts[client + 1]).step_by(every));
             for (row, label) in self.rows_of(client).step_by(every) {
                 rows.extend_from_slice(row);
                 labels.push(label);
@@ -268,6 +275,7 @@ impl Table {
             standardization: self.standardization.clone(),
             fill: self.fill.clone(),
             groups: None,
+            cells: self.cells.as_ref().map(|cells| Box::new(cells.arranged(&kept))),
             rows,
             labels,
             starts,

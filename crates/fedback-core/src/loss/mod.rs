@@ -78,6 +78,55 @@ impl Loss {
             Loss::Squared { l2 } | Loss::Logistic { l2 } => l2,
         }
     }
+
+    /// The loss of one observation, without penalty.
+    pub fn value(self, theta: &[f64], x: &[f64], label: f64) -> f64 {
+        match self {
+            Loss::Mean => 0.5 * theta.iter().zip(x).map(|(t, x)| (t - x) * (t - x)).sum::<f64>(),
+            Loss::Squared { .. } => Squared.value(margin(x, theta), label),
+            Loss::Logistic { .. } => Logistic.value(margin(x, theta), label),
+        }
+    }
+
+    /// Adds a multiple of its gradient.
+    pub fn add_gradient(self, theta: &[f64], x: &[f64], label: f64, times: f64, out: &mut [f64]) {
+        let slope = match self {
+            Loss::Mean => {
+                for ((out, theta), x) in out.iter_mut().zip(theta).zip(x) {
+                    *out += times * (theta - x);
+                }
+                return;
+            }
+            Loss::Squared { .. } => Squared.slope(margin(x, theta), label),
+            Loss::Logistic { .. } => Logistic.slope(margin(x, theta), label),
+        };
+        out.iter_mut().zip(x).for_each(|(out, x)| *out += times * slope * x);
+    }
+
+    /// Turns margins into the slopes ℓ′ of their losses. A loss of the whole observation has none.
+    #[inline]
+    pub fn slopes<const COUNT: usize>(self, margins: &mut [f64; COUNT], labels: &[f64; COUNT]) {
+        for lane in 0..COUNT {
+            margins[lane] = match self {
+                Loss::Mean => 0.0,
+                Loss::Squared { .. } => Squared.slope(margins[lane], labels[lane]),
+                Loss::Logistic { .. } => Logistic.slope(margins[lane], labels[lane]),
+            };
+        }
+    }
+
+    /// ℓ″ of the margin; none for a loss of the whole observation, whose Hessian is the identity.
+    pub fn curvature(self, theta: &[f64], x: &[f64], label: f64) -> Option<f64> {
+        match self {
+            Loss::Mean => None,
+            Loss::Squared { .. } => Some(Squared.curvature(margin(x, theta), label)),
+            Loss::Logistic { .. } => Some(Logistic.curvature(margin(x, theta), label)),
+        }
+    }
+}
+
+fn margin(x: &[f64], theta: &[f64]) -> f64 {
+    x.iter().zip(theta).map(|(x, theta)| x * theta).sum()
 }
 
 /// A loss of the margin x·θ.

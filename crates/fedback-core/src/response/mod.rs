@@ -1,263 +1,197 @@
 //! How data react to a deployed θ.
 //!
-//! Every built-in response moves an observation by a linear map of θ: z = z0 + M_i θ. The file of
-//! each member says which M_i it is; [`Shift`] holds them for all clients in the smallest form that
-//! fits, because a million clients have a million of them.
+//! | response | what becomes of an observation |
+//! |---|---|
+//! | [`Shift`] | all of a client's move by the same vector |
+//! | [`Bounded`] | the same, but a coordinate stays between two numbers |
+//! | [`Strategic`] | a row moves to the threshold where that pays |
+//! | [`Outcome`] | a label listens to the row's score |
+//! | [`Retention`] | a row stays where it is served well, and leaves otherwise |
+//!
+//! Whoever asks for expectations asks for [`fates`](Response::fates): what may become of every row, how
+//! likely that is, and how both change with θ.
 
 mod best_response;
+mod bounded;
+mod fate;
 mod location;
+mod outcome;
+mod retention;
+mod shift;
+mod strategic;
 
 pub use best_response::best_response;
+pub use bounded::Bounded;
+pub use fate::{Fate, Rows, Slopes};
 pub use location::{Sensitivity, location};
+pub use outcome::Outcome;
+pub use retention::{By, Cells, Law, Retention, Turnout};
+pub use shift::Shift;
+pub use strategic::{Lure, Strategic, Wants};
 
-use nalgebra::DMatrix;
-
-use crate::federation::{ClientId, range_of};
+use crate::base::Base;
+use crate::loss::Loss;
 use crate::misfit::Misfit;
 
-/// The linear maps M_i of all clients.
+/// How the data of all clients react.
 #[derive(Clone, Debug)]
-pub enum Shift {
-    /// Nothing reacts.
-    None,
-    /// M_i = sensitivity_i · diag(pattern).
-    Scaled {
-        /// One number per client.
-        sensitivity: Vec<f64>,
-        /// One number a coordinate.
-        pattern: Vec<f64>,
-    },
-    /// M_i = diag(row i).
-    Diagonal {
-        /// Coordinates a client.
-        dim: usize,
-        /// Client after client.
-        values: Vec<f64>,
-    },
-    /// M_i in full.
-    Matrix {
-        /// Rows and columns a client.
-        dim: usize,
-        /// Client after client, row after row.
-        values: Vec<f64>,
-    },
+pub enum Response {
+    /// Every observation of a client moves by the same vector.
+    Shift(Shift),
+    /// The same within bounds.
+    Bounded(Bounded),
+    /// Rows move to the threshold.
+    Strategic(Strategic),
+    /// Labels follow scores.
+    Outcome(Outcome),
+    /// Rows leave.
+    Retention(Retention),
 }
 
-impl Shift {
-    /// Refuses maps that are not one per client, from θ's `dim` coordinates to an observation's
-    /// `width`.
-    pub(crate) fn check(&self, clients: usize, width: usize, dim: usize) -> Result<(), Misfit> {
-        let fail = |reason: String| Err(Misfit::new("problem.response.sensitivity", reason));
-        // Maps of these forms are square.
-        let (numbers, each, side) = match self {
-            Shift::None => return Ok(()),
-            Shift::Scaled { sensitivity, pattern } => (sensitivity, 1, pattern.len()),
-            Shift::Diagonal { dim, values } => (values, *dim, *dim),
-            Shift::Matrix { dim, values } => (values, dim * dim, *dim),
-        };
-        if side != width || side != dim {
-            return fail(format!(
-                "maps of {side} coordinates; an observation has {width}, θ has {dim}"
-            ));
-        }
-        if numbers.len() != clients * each {
-            let found = numbers.len();
-            return fail(format!("{found} numbers; needed: {each} for each of {clients} clients"));
-        }
-        let pattern = match self {
-            Shift::Scaled { pattern, .. } => pattern.as_slice(),
-            Shift::None | Shift::Diagonal { .. } | Shift::Matrix { .. } => &[],
-        };
-        match numbers.iter().chain(pattern).find(|number| !number.is_finite()) {
-            None => Ok(()),
-            Some(wrong) => fail(format!("found {wrong}; allowed: finite numbers")),
-        }
-    }
-
-    /// Writes M_i θ to `out`.
-    #[inline(always)]
-    pub fn apply(&self, client: usize, theta: &[f64], out: &mut [f64]) {
-        let dim = theta.len();
-        match self {
-            Shift::None => out.fill(0.0),
-            Shift::Matrix { values, .. } => {
-                let rows = values[client * dim * dim..][..dim * dim].chunks_exact(dim);
-                for (out, row) in out.iter_mut().zip(rows) {
-                    *out = row.iter().zip(theta).map(|(m, t)| m * t).sum();
-                }
-            }
-            Shift::Scaled { sensitivity, pattern } => {
-                let factor = sensitivity[client];
-                for ((out, p), theta) in out.iter_mut().zip(pattern).zip(theta) {
-                    *out = factor * p * theta;
-                }
-            }
-            Shift::Diagonal { values, .. } => {
-                let diagonal = &values[client * dim..][..dim];
-                for ((out, value), theta) in out.iter_mut().zip(diagonal).zip(theta) {
-                    *out = value * theta;
-                }
-            }
-        }
-    }
-
-    /// The j-th diagonal entry of M_i.
-    #[inline(always)]
-    pub fn diagonal(&self, client: usize, j: usize) -> f64 {
-        match self {
-            Shift::None => 0.0,
-            Shift::Scaled { sensitivity, pattern } => sensitivity[client] * pattern[j],
-            Shift::Diagonal { dim, values } => values[client * dim + j],
-            Shift::Matrix { dim, values } => values[(client * dim + j) * dim + j],
-        }
-    }
-
-    /// Writes the j-th diagonal entry of the M_i of each client, in the order of their ids.
-    pub fn diagonal_of(&self, clients: &[ClientId], j: usize, out: &mut [f64]) {
-        let each = out.iter_mut().zip(clients.iter().map(|client| client.0 as usize));
-        match self {
-            Shift::None => out.fill(0.0),
-            Shift::Scaled { sensitivity, pattern } => {
-                let factor = pattern[j];
-                match range_of(clients) {
-                    Some(range) => out
-                        .iter_mut()
-                        .zip(&sensitivity[range])
-                        .for_each(|(out, sensitivity)| *out = sensitivity * factor),
-                    None => each.for_each(|(out, client)| *out = sensitivity[client] * factor),
-                }
-            }
-            Shift::Diagonal { dim, values } => {
-                each.for_each(|(out, client)| *out = values[client * dim + j]);
-            }
-            Shift::Matrix { .. } => each.for_each(|(out, client)| *out = self.diagonal(client, j)),
-        }
-    }
-
-    /// Writes the diagonal entries of one M_i from the j-th on.
-    pub fn diagonal_from(&self, client: usize, j: usize, out: &mut [f64]) {
-        match self {
-            Shift::None => out.fill(0.0),
-            Shift::Scaled { sensitivity, pattern } => {
-                let factor = sensitivity[client];
-                out.iter_mut().zip(&pattern[j..]).for_each(|(out, p)| *out = factor * p);
-            }
-            Shift::Diagonal { dim, values } => {
-                out.copy_from_slice(&values[client * dim + j..][..out.len()]);
-            }
-            Shift::Matrix { .. } => {
-                out.iter_mut().zip(j..).for_each(|(out, j)| *out = self.diagonal(client, j));
-            }
-        }
-    }
-
-    /// Whether every M_i is diagonal in form.
-    pub fn is_diagonal(&self) -> bool {
-        !matches!(self, Shift::Matrix { .. })
-    }
-
-    /// M_i as a matrix.
-    pub fn matrix(&self, client: usize, dim: usize) -> DMatrix<f64> {
-        match self {
-            Shift::Matrix { values, .. } => {
-                DMatrix::from_row_slice(dim, dim, &values[client * dim * dim..][..dim * dim])
-            }
-            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } => DMatrix::from_fn(
-                dim,
-                dim,
-                |j, k| {
-                    if j == k { self.diagonal(client, j) } else { 0.0 }
-                },
-            ),
-        }
-    }
-
-    /// The declared sensitivity ε_i: the largest singular value of M_i, which is the Lipschitz
-    /// constant of θ ↦ D_i(θ) in the Wasserstein distance W₁.
-    pub fn sensitivity(&self, client: usize, dim: usize) -> f64 {
-        match self {
-            Shift::Matrix { .. } => self.matrix(client, dim).singular_values().max(),
-            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } => {
-                (0..dim).map(|j| self.diagonal(client, j).abs()).fold(0.0, f64::max)
-            }
-        }
-    }
-
-    /// ε_i with the sign of M_i: positive where data follow θ in every coordinate that moves, negative
-    /// where they move against it; none where coordinates differ, or mix.
-    pub fn signed_sensitivity(&self, client: usize, dim: usize) -> Option<f64> {
-        let entries = || (0..dim).map(|j| self.diagonal(client, j));
-        let sign = match (entries().any(|m| m > 0.0), entries().any(|m| m < 0.0)) {
-            (true, true) => return None,
-            (_, against) => {
-                if against {
-                    -1.0
-                } else {
-                    1.0
-                }
-            }
-        };
-        self.is_diagonal().then(|| sign * self.sensitivity(client, dim))
+impl From<Shift> for Response {
+    fn from(shift: Shift) -> Self {
+        Response::Shift(shift)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Response {
+    /// The vector that moves all of a client's observations alike, where that is all that happens to
+    /// them. Where whole clients leave, nothing happens to the rows of those who stay.
+    #[inline]
+    pub fn shift(&self) -> Option<&Shift> {
+        match self {
+            Response::Shift(shift) => Some(shift),
+            Response::Retention(retention) if retention.by == By::Client => Some(&Shift::None),
+            Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_)
+            | Response::Retention(_) => None,
+        }
+    }
 
-    #[test]
-    fn forms_agree() {
-        let scaled = Shift::Scaled { sensitivity: vec![9.0, -0.5], pattern: vec![1.0, 0.0, 1.0] };
-        let diagonal = Shift::Diagonal { dim: 3, values: vec![9.0, 0.0, 9.0, -0.5, 0.0, -0.5] };
-        let matrix = Shift::Matrix {
-            dim: 3,
-            values: (0..2)
-                .flat_map(|i| diagonal.matrix(i, 3).transpose().as_slice().to_vec())
-                .collect(),
+    /// Whether what happens to rows jumps somewhere as θ moves.
+    pub fn jumps(&self) -> bool {
+        match self {
+            Response::Strategic(strategic) => strategic.smoothing == 0.0 && strategic.share > 0.0,
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Outcome(_)
+            | Response::Retention(_) => false,
+        }
+    }
+
+    /// Whether its derivative in θ jumps somewhere: rows reach bounds or cross thresholds.
+    pub fn has_kinks(&self) -> bool {
+        match self {
+            Response::Strategic(_) | Response::Bounded(_) => true,
+            Response::Shift(_) | Response::Outcome(_) | Response::Retention(_) => false,
+        }
+    }
+
+    /// The coordinates that it moves, in any client.
+    pub fn moving(&self, clients: usize, dim: usize) -> Vec<usize> {
+        let of_shift = |shift: &Shift| {
+            let mut moves = vec![false; dim];
+            for client in 0..clients.min(64) {
+                let matrix = shift.matrix(client, dim);
+                for (j, moves) in moves.iter_mut().enumerate() {
+                    *moves |= matrix.row(j).iter().any(|entry| *entry != 0.0);
+                }
+            }
+            (0..dim).filter(|&j| moves[j]).collect()
         };
-        let theta = [2.0, 3.0, -1.0];
-        for shift in [scaled, diagonal, matrix] {
-            let mut out = [f64::NAN; 3];
-            shift.apply(1, &theta, &mut out);
-            assert_eq!(out, [-1.0, 0.0, 0.5]);
-            assert!((shift.sensitivity(1, 3) - 0.5).abs() < 1e-15);
-            assert!((shift.sensitivity(0, 3) - 9.0).abs() < 1e-14);
+        match self {
+            Response::Shift(shift) => of_shift(shift),
+            Response::Bounded(bounded) => of_shift(&bounded.shift),
+            Response::Strategic(strategic) => strategic.features.clone(),
+            Response::Outcome(_) | Response::Retention(_) => Vec::new(),
         }
     }
 
-    /// The declared sensitivity bounds how far any two deployments move an observation apart, and is
-    /// reached.
-    #[test]
-    fn declared_sensitivity_is_a_tight_bound() {
-        let shift = Shift::Matrix { dim: 2, values: vec![0.3, -1.2, 0.8, 0.5] };
-        let declared = shift.sensitivity(0, 2);
-        let mut largest = 0.0f64;
-        for k in 0..1000 {
-            let angle = k as f64 * std::f64::consts::PI / 1000.0;
-            let mut moved = [0.0; 2];
-            shift.apply(0, &[angle.cos(), angle.sin()], &mut moved);
-            largest = largest.max(moved[0].hypot(moved[1]));
+    /// The declared sensitivity ε_i: the smallest number with W₁(D_i(θ), D_i(φ)) ≤ ε_i |θ − φ| that is
+    /// known; infinite where there is none.
+    pub fn sensitivity(&self, client: usize, base: &Base, dim: usize) -> f64 {
+        match self {
+            Response::Shift(shift) => shift.sensitivity(client, dim),
+            Response::Bounded(bounded) => bounded.shift.sensitivity(client, dim),
+            Response::Outcome(outcome) => match base {
+                Base::Table(table) => outcome.sensitivity(table, client),
+                Base::Gaussian(_) => 0.0,
+            },
+            Response::Strategic(strategic) => match strategic.share == 0.0 {
+                true => 0.0,
+                false => f64::INFINITY,
+            },
+            Response::Retention(retention) => match retention.rate[client] == 0.0 {
+                true => 0.0,
+                false => f64::INFINITY,
+            },
         }
-        assert!(largest <= declared + 1e-12 && largest > 0.999 * declared);
     }
 
-    #[test]
-    fn matrices_keep_their_orientation() {
-        let shift = Shift::Matrix { dim: 2, values: vec![1.0, 2.0, 3.0, 4.0] };
-        let mut out = [0.0; 2];
-        shift.apply(0, &[1.0, 10.0], &mut out);
-        assert_eq!(out, [21.0, 43.0]);
-        assert_eq!(shift.matrix(0, 2)[(0, 1)], 2.0);
+    /// Calls `each` with everything that may become of a client's rows where `deployed` is; with
+    /// derivatives in it, where `slopes` are wanted. Shares sum to one.
+    pub fn fates(
+        &self,
+        rows: &Rows<'_>,
+        deployed: &[f64],
+        slopes: bool,
+        each: &mut dyn FnMut(&Fate<'_>),
+    ) {
+        match self {
+            Response::Shift(shift) => fate::shifted(shift, rows, deployed, slopes, each),
+            Response::Bounded(bounded) => bounded.fates(rows, deployed, slopes, each),
+            Response::Strategic(strategic) => strategic.fates(rows, deployed, slopes, each),
+            Response::Outcome(outcome) => outcome.fates(rows, deployed, slopes, each),
+            Response::Retention(retention) => retention.fates(rows, deployed, slopes, each),
+        }
     }
 
-    #[test]
-    fn a_sensitivity_has_a_sign_where_all_coordinates_move_one_way() {
-        let scaled = Shift::Scaled { sensitivity: vec![9.0, -0.5], pattern: vec![1.0, 0.0] };
-        assert_eq!([0, 1].map(|i| scaled.signed_sensitivity(i, 2)), [Some(9.0), Some(-0.5)]);
-        let mixed = Shift::Diagonal { dim: 2, values: vec![-0.5, 0.2, -0.5, -0.7] };
-        assert_eq!([0, 1].map(|i| mixed.signed_sensitivity(i, 2)), [None, Some(-0.7)]);
-        let turned = Shift::Matrix { dim: 2, values: vec![0.0, 1.0, 0.0, 0.0] };
-        assert_eq!(turned.signed_sensitivity(0, 2), None);
-        assert_eq!(Shift::None.signed_sensitivity(0, 2), Some(0.0));
+    /// Refuses responses that are not one for each client of a base, or that data and loss have
+    /// nothing for.
+    pub(crate) fn check(&self, base: &Base, loss: Loss) -> Result<(), Misfit> {
+        let (clients, width) = (base.clients(), base.width());
+        let dim = loss.dim(width);
+        match self {
+            Response::Shift(shift) => shift.check(clients, width, dim),
+            Response::Bounded(bounded) => bounded.check(base, dim),
+            Response::Strategic(strategic) => strategic.check(base, loss),
+            Response::Outcome(outcome) => outcome.check(base, loss),
+            Response::Retention(retention) => retention.check(base),
+        }
     }
+}
+
+/// Refuses a list that is not one number a client, or has one that is not allowed.
+fn check_each(
+    part: &'static str,
+    values: &[f64],
+    clients: usize,
+    allowed: &str,
+    fits: impl Fn(f64) -> bool,
+) -> Result<(), Misfit> {
+    if values.len() != clients {
+        let found = values.len();
+        return Err(Misfit::new(
+            part,
+            format!("{found} numbers; needed: one per client, {clients}"),
+        ));
+    }
+    match values.iter().find(|value| !fits(**value)) {
+        None => Ok(()),
+        Some(wrong) => Err(Misfit::new(part, format!("found {wrong}; allowed: {allowed}"))),
+    }
+}
+
+/// x·θ.
+#[inline(always)]
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// 1 / (1 + e⁻ᵐ).
+#[inline(always)]
+fn sigmoid(margin: f64) -> f64 {
+    use crate::loss::MarginLoss;
+    crate::loss::Logistic.slope(margin, 0.0)
 }

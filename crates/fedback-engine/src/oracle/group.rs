@@ -7,6 +7,7 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Deploy};
+use fedback_core::response::Shift;
 use fedback_core::simd::{self, Fours, Kernel, LANES, Path};
 use fedback_core::stream::Stream;
 
@@ -298,13 +299,14 @@ impl<O: Oracle> Kernel for Losses<'_, O> {
                 }
             };
             let members = Members { pools: &[pool], batch: size, dim, blocks };
-            if federation.response().is_diagonal() {
+            let shift = federation.shift().unwrap_or(&Shift::None);
+            if shift.is_diagonal() {
                 let reaction = &mut local.reaction.as_flattened_mut()[..dim];
-                federation.response().diagonal_from(index, 0, reaction);
+                shift.diagonal_from(index, 0, reaction);
             }
             let model = &mut local.theta.as_flattened_mut()[..dim];
             model.copy_from_slice(&task.broadcast[..dim]);
-            react(path, federation, &members, &[index], local);
+            react(path, shift, &members, &[index], local);
             local.theta.as_flattened_mut()[..dim].copy_from_slice(theta);
             let drawn = Drawn { all: drawn, round: count, first: 0, count };
             *out = oracle.loss(path, &members, drawn, local) + penalty;
@@ -319,6 +321,7 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
     fn run<P: Path>(self, path: P) {
         let Clients { federation, order, tasks, deltas, kept, rule, vectors } = self.clients;
         let (dim, steps) = (federation.dim(), order.step_sizes.len());
+        let shift = federation.shift().unwrap_or(&Shift::None);
         let blocks = self.blocks.count();
         let (drawn, local) = O::Pool::room(vectors);
         let (whole, deploy) = (order.protocol.batch == Batch::All, order.protocol.deploy);
@@ -364,9 +367,9 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
                         *control = rule.control(*sent, *kept);
                     }
                 }
-                if federation.response().is_diagonal() {
+                if shift.is_diagonal() {
                     let reaction = &mut local.reaction[at].as_flattened_mut()[..dim];
-                    federation.response().diagonal_from(index, 0, reaction);
+                    shift.diagonal_from(index, 0, reaction);
                 }
                 deltas[size * dim..][..dim].copy_from_slice(theta);
                 size += 1;
@@ -376,7 +379,7 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
             let all = drawn.as_slice();
             for (step, &step_size) in order.step_sizes.iter().enumerate() {
                 if step == 0 || deploy == Deploy::Step {
-                    react(path, federation, &members, &clients[..size], local);
+                    react(path, shift, &members, &clients[..size], local);
                 }
                 let drawn = Drawn { all, round, first: step * each, count };
                 self.oracle.gradients(path, &members, drawn, local);
@@ -396,7 +399,7 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
 #[inline(always)]
 fn react<B: Blocks>(
     path: impl Path,
-    federation: &Federation,
+    maps: &Shift,
     members: &Members<'_, impl Copy, B>,
     clients: &[usize],
     local: &mut Local,
@@ -405,14 +408,14 @@ fn react<B: Blocks>(
     let vectors = members.each(&local.theta).zip(members.each_mut(&mut local.shift));
     let vectors = vectors.zip(members.each(&local.reaction));
     for (&client, ((theta, shift), reaction)) in clients.iter().zip(vectors) {
-        if federation.response().is_diagonal() {
+        if maps.is_diagonal() {
             for j in 0..members.blocks.count() {
                 let moved = path.mul(path.load(&reaction[j]), path.load(&theta[j]));
                 path.store(moved, &mut shift[j]);
             }
         } else {
             let (theta, shift) = (theta.as_flattened(), shift.as_flattened_mut());
-            federation.response().apply(client, &theta[..dim], &mut shift[..dim]);
+            maps.apply(client, &theta[..dim], &mut shift[..dim]);
         }
     }
 }

@@ -8,6 +8,7 @@ use fedback_core::federation::{ClientId, Federation, range_of};
 use fedback_core::lanes::StreamLanes;
 use fedback_core::normal;
 use fedback_core::protocol::{Batch, Deploy};
+use fedback_core::response::Shift;
 use fedback_core::simd::{self, Kernel, LANES, Lanes, Path};
 use fedback_core::stream::{Key, Purpose, Seed, Streams};
 
@@ -35,7 +36,8 @@ pub fn work<R: Rule>(
         dim: base.dim as u64,
         rule,
     };
-    let filling = Filling { federation, base, order };
+    let shift = federation.shift().unwrap_or(&Shift::None);
+    let filling = Filling { federation, shift, base, order };
     let (mut deltas, mut kept) = (deltas.chunks_mut(BLOCK), kept);
     let mut filled = 0;
     for task in tasks {
@@ -65,6 +67,7 @@ pub fn work<R: Rule>(
 /// What lanes are filled from.
 struct Filling<'a> {
     federation: &'a Federation,
+    shift: &'a Shift,
     base: &'a Gaussian,
     order: &'a Order<'a>,
 }
@@ -144,8 +147,7 @@ impl LaneBlock {
                 *mean = filling.base.mean[client.0 as usize];
             }),
         }
-        let response = &filling.federation.response();
-        response.diagonal_of(clients, 0, &mut self.sensitivity[lanes.clone()]);
+        filling.shift.diagonal_of(clients, 0, &mut self.sensitivity[lanes.clone()]);
         self.coordinate[lanes.clone()].fill(0);
         self.theta[lanes.clone()].fill(task.broadcast[0]);
         match filling.order.protocol.scale_objectives {
@@ -176,9 +178,8 @@ impl LaneBlock {
         for (coordinate, j) in self.coordinate[lanes.clone()].iter_mut().zip(first as u64..) {
             *coordinate = j;
         }
-        let response = &filling.federation.response();
         let index = client.0 as usize;
-        response.diagonal_from(index, first, &mut self.sensitivity[lanes.clone()]);
+        filling.shift.diagonal_from(index, first, &mut self.sensitivity[lanes.clone()]);
         self.key[lanes.clone()].fill(task.streams.key(client.0));
         self.mean[lanes.clone()].copy_from_slice(&filling.base.mean(index)[first..][..count]);
         self.theta[lanes.clone()].copy_from_slice(&theta[first..][..count]);

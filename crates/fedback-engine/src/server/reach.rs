@@ -8,12 +8,15 @@ use fedback_core::base::Base;
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Deploy, LocalRule, Protocol};
+use fedback_core::response::Response;
 
 use crate::rule::length;
 
 /// Standard deviations beyond which no normal variate is expected in the life of a federation: its
 /// chance is below 1e-32.
 const DEVIATIONS: f64 = 12.0;
+/// Smoothings beyond its budget that no row is expected to go: its chance is below 1e-32.
+const SMOOTHINGS: f64 = 75.0;
 
 /// How far honest clients can get in a round.
 #[derive(Clone, Debug)]
@@ -28,7 +31,12 @@ pub struct Reach {
 struct Extent {
     row: f64,
     label: f64,
+    /// How much further rows are under a longer model.
     response: f64,
+    /// How far they go whatever the model.
+    push: f64,
+    /// How much labels listen.
+    strength: f64,
     /// What gradients are multiplied with where objectives are scaled: N p_i.
     scale: f64,
 }
@@ -49,9 +57,23 @@ impl Reach {
                     })
                 }
             };
-            let response = federation.response().sensitivity(client, dim);
-            let scale = count as f64 * federation.weights()[client];
-            Extent { row, label, response, scale }
+            let (response, push, strength) = match federation.response() {
+                Response::Shift(shift) => (shift.sensitivity(client, dim), 0.0, 0.0),
+                Response::Bounded(bounded) => {
+                    let reference = length(&bounded.reference);
+                    let response = bounded.shift.sensitivity(client, dim);
+                    (response, response * reference, 0.0)
+                }
+                Response::Strategic(strategic) => {
+                    (0.0, strategic.budget + SMOOTHINGS * strategic.smoothing, 0.0)
+                }
+                Response::Outcome(outcome) => (0.0, 0.0, outcome.strength[client].abs()),
+                Response::Retention(_) => (0.0, 0.0, 0.0),
+            };
+            // Weights that react are at most one.
+            let share = if federation.weighs() { 1.0 } else { federation.weights()[client] };
+            let scale = count as f64 * share;
+            Extent { row, label, response, push, strength, scale }
         };
         Reach { clients: (0..count).map(extent).collect(), loss: federation.loss(), dim }
     }
@@ -77,10 +99,11 @@ impl Reach {
                 Deploy::Step => theta,
                 Deploy::Round => start,
             };
-            let row = extent.row + extent.response * deployed;
+            let row = extent.row + extent.push + extent.response * deployed;
+            let label = extent.label + extent.strength * row * deployed;
             let gradient = match self.loss {
                 Loss::Mean => theta + row,
-                Loss::Squared { l2 } => row * (row * theta + extent.label) + l2 * theta,
+                Loss::Squared { l2 } => row * (row * theta + label) + l2 * theta,
                 Loss::Logistic { l2 } => row + l2 * theta,
             };
             let rule = match protocol.local {

@@ -31,7 +31,7 @@ impl Gradients for AsCustom {
         deployed: &[f64],
         count: usize,
     ) -> Result<Observations, WorkError> {
-        Ok(cursor.draw(self.0.base(), self.0.response(), deployed, count))
+        Ok(cursor.draw(self.0.base(), self.0.shift().unwrap(), deployed, count))
     }
 
     fn everything(
@@ -41,7 +41,7 @@ impl Gradients for AsCustom {
     ) -> Result<Option<Observations>, WorkError> {
         let Base::Table(table) = self.0.base() else { return Ok(None) };
         let client = client.0 as usize;
-        Ok(Some(Observations::everything(table, self.0.response(), client, deployed)))
+        Ok(Some(Observations::everything(table, self.0.shift().unwrap(), client, deployed)))
     }
 
     fn gradient(

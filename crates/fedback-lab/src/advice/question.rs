@@ -39,7 +39,7 @@ pub struct Question {
 impl Question {
     /// Refuses plans that cannot be planned for, and what makes no sense to ask of this one.
     pub fn check(&self, plan: &Plan) -> Result<(), Error> {
-        round::supported(&plan.protocol)?;
+        round::supported(plan.federation(), &plan.protocol)?;
         if let Scheme::FirstArrivals { .. } = plan.protocol.scheme {
             let why = "found \"first-arrivals\"; plans are made for full, with-replacement and \
                        without-replacement, since who is fast is not for a plan to choose: set one \

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fedback_core::base::Base;
 use fedback_core::loss::Loss;
-use fedback_core::response::Shift;
+use fedback_core::response::{Response, Shift};
 use fedback_core::stream::Seed;
 
 use super::problem::{BuiltProblem, MOST_CLIENTS, build, build_weights, loss};
@@ -65,8 +65,16 @@ fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyE
             if spec.measure.group.is_some() {
                 return Err(KeyError::new("measure.group", why));
             }
+            let Response::Shift(shift) = federation.response() else {
+                let kind = problem.response.kind();
+                let why = format!(
+                    "found \"{kind}\"; with a custom loss only what moves all rows of a client alike \
+                     is built in: none, location and best-response without range, saturating"
+                );
+                return Err(KeyError::new("problem.response.kind", why));
+            };
             let shape = Shape::of(&federation, table, data);
-            (Some((federation.base().clone(), federation.response().clone())), shape)
+            (Some((federation.base().clone(), shift.clone())), shape)
         }
     };
     match &problem.stable_point {

@@ -55,7 +55,7 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
             return Err(KeyError::new("problem.base.kind", why));
         }
     };
-    let response = response::build(problem, &built.base, &built.weights, seed)?;
+    let response = response::build(problem, &built.base, loss, &built.weights, seed)?;
     let holdout = match built.held {
         Some((weights, held)) => {
             let held = Federation::new(weights, held, response.clone(), loss)?;
@@ -108,7 +108,7 @@ fn count_clients(problem: &Problem, gaussian: &spec::GaussianBase) -> Result<usi
         Some(Weights::List(weights)) => Some(weights.len()),
         _ => None,
     };
-    let from_response = problem.response.sensitivity().and_then(listed);
+    let from_response = problem.response.each().and_then(|(_, values)| listed(values));
     let given = problem.clients.map(|clients| clients.0 as usize);
     let clients = given.or(from_weights).or(listed(&gaussian.mean)).or(from_response);
     match clients {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use fedback_core::federation::Federation;
-use fedback_core::response::Sensitivity;
+use fedback_core::response::{Bounded, Response, Sensitivity};
 
 use super::response::Form;
 use super::{Plan, client_labels};
@@ -44,13 +44,18 @@ impl Iterator for Resamples<'_> {
     type Item = Federation;
 
     fn next(&mut self) -> Option<Federation> {
-        let response = self.form.shift(&self.sensitivities.next()?);
+        let shift = self.form.shift(&self.sensitivities.next()?);
         let mut federation = self.plan.federation().clone();
-        if let Some(reference) = self.plan.spec.problem.response.reference() {
-            federation.translate(self.plan.federation().response(), &reference, 1.0);
-            federation.translate(&response, &reference, -1.0);
+        if let Response::Bounded(bounded) = self.plan.federation().response() {
+            let response = Response::Bounded(Bounded { shift, ..bounded.clone() });
+            return federation.with_response(response).ok();
         }
-        federation.with_response(response).ok()
+        let reference = self.plan.spec.problem.response.reference();
+        if let Some((reference, before)) = reference.zip(self.plan.federation().shift()) {
+            federation.translate(before, &reference, 1.0);
+            federation.translate(&shift, &reference, -1.0);
+        }
+        federation.with_response(shift).ok()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -1,16 +1,19 @@
-//! From `[problem.response]` to the maps of all clients.
+//! From `[problem.response]` to how all clients react.
 
-use fedback_core::base::Base;
+use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
-use fedback_core::response::{self, Sensitivity, Shift};
+use fedback_core::loss::Loss;
+use fedback_core::response::{
+    self, Bounded, Outcome, Response, Retention, Sensitivity, Shift, Strategic,
+};
 use fedback_core::stream::Seed;
 
 use crate::draw::Shape;
-use crate::spec::{KeyError, Problem, Response};
+use crate::spec::{self, KeyError, Problem};
 
 /// What a list of sensitivities is about: which coordinates move, and which way.
 pub(super) enum Form {
-    /// Nothing reacts.
+    /// Nothing moves.
     None,
     /// Every feature moves with θ.
     Location { features: usize, intercept: bool },
@@ -20,19 +23,19 @@ pub(super) enum Form {
 
 impl Form {
     /// The form of a response, once its features have been found among the columns.
-    pub(super) fn of(response: &Response, base: &Base) -> Result<Self, KeyError> {
+    pub(super) fn of(response: &spec::Response, base: &Base) -> Result<Self, KeyError> {
         let intercept = matches!(base, Base::Table(table) if table.intercept);
         let features = base.width() - usize::from(intercept);
         match response {
-            Response::None => Ok(Form::None),
-            Response::Location(_) => Ok(Form::Location { features, intercept }),
-            Response::BestResponse(best) => {
-                let Base::Table(table) = base else {
-                    let why =
-                        "moves named columns; allowed with the base \"gaussian\": none, location";
-                    return Err(fail("kind", format!("best-response {why}")));
-                };
-                let moving = moving(&best.features, &table.coordinates[..features])?;
+            spec::Response::None
+            | spec::Response::Strategic(_)
+            | spec::Response::Outcome(_)
+            | spec::Response::Retention(_) => Ok(Form::None),
+            spec::Response::Location(_) | spec::Response::Saturating(_) => {
+                Ok(Form::Location { features, intercept })
+            }
+            spec::Response::BestResponse(best) => {
+                let moving = moving(&best.features, columns(response, base)?)?;
                 Ok(Form::BestResponse { moving, dim: base.width() })
             }
         }
@@ -41,7 +44,7 @@ impl Form {
     /// Coordinates of a vector of sensitivities.
     pub(super) fn size(&self) -> usize {
         match self {
-            Form::None => 0,
+            Form::None => 1,
             Form::Location { features, .. } => *features,
             Form::BestResponse { moving, .. } => moving.len(),
         }
@@ -57,6 +60,18 @@ impl Form {
             Form::BestResponse { moving, dim } => {
                 response::best_response(sensitivity, moving, *dim)
             }
+        }
+    }
+}
+
+/// The names of a table's features.
+fn columns<'a>(response: &spec::Response, base: &'a Base) -> Result<&'a [String], KeyError> {
+    match base {
+        Base::Table(table) => Ok(&table.coordinates[..table.dim - usize::from(table.intercept)]),
+        Base::Gaussian(_) => {
+            let why = "names columns; allowed with the base \"gaussian\": none, location, \
+                       saturating, retention by client";
+            Err(fail("kind", format!("{} {why}", response.kind())))
         }
     }
 }
@@ -88,31 +103,161 @@ fn moving(features: &[String], names: &[String]) -> Result<Vec<usize>, KeyError>
 pub(super) fn build(
     problem: &Problem,
     base: &Base,
+    loss: Loss,
     weights: &[f64],
     seed: Seed,
-) -> Result<Shift, KeyError> {
-    let form = Form::of(&problem.response, base)?;
-    let Some(values) = problem.response.sensitivity() else { return Ok(Shift::None) };
+) -> Result<Response, KeyError> {
+    let response = &problem.response;
+    let form = Form::of(response, base)?;
     let names = match base {
         Base::Table(table) => table.client_names.as_deref(),
         Base::Gaussian(_) => None,
     };
-    let sensitivity = Shape { weights, dim: form.size(), names, seed }
-        .sensitivities(values)
-        .map_err(|message| fail("sensitivity", message))?;
-    Ok(form.shift(&sensitivity))
+    let each = || match response.each() {
+        None => Ok(Sensitivity::Scalar(Vec::new())),
+        Some((key, values)) => Shape { weights, dim: form.size(), names, seed }
+            .sensitivities(values)
+            .map_err(|message| fail(key, message)),
+    };
+    // One number a client.
+    let numbers = || match (each()?, response.each()) {
+        (Sensitivity::Scalar(numbers), _) => Ok(numbers),
+        (_, key) => {
+            let why = "found vectors; allowed: a number per client";
+            Err(fail(key.map_or("kind", |(key, _)| key), why.into()))
+        }
+    };
+    match response {
+        spec::Response::None => Ok(Shift::None.into()),
+        spec::Response::Location(_) | spec::Response::BestResponse(_) => {
+            let shift = form.shift(&each()?);
+            bounded(response, base, shift)
+        }
+        spec::Response::Saturating(saturating) => {
+            let (of, limit) = (Box::new(form.shift(&each()?)), saturating.limit.0);
+            Ok(Shift::Saturating { of, limit }.into())
+        }
+        spec::Response::Strategic(strategic) => Ok(Response::Strategic(Strategic {
+            features: moving(&strategic.features, columns(response, base)?)?,
+            wants: match strategic.wants {
+                spec::Wants::Positive => response::Wants::Positive,
+                spec::Wants::Negative => response::Wants::Negative,
+            },
+            threshold: strategic.threshold.0,
+            budget: strategic.reach().map_err(|wrong| fail(&wrong.key, wrong.message))?,
+            share: strategic.share.0,
+            smoothing: strategic.smoothing.0,
+        })),
+        spec::Response::Outcome(_) => Ok(Response::Outcome(Outcome { strength: numbers()? })),
+        spec::Response::Retention(retention) => {
+            Ok(Response::Retention(staying(problem, retention, loss, numbers()?)?))
+        }
+    }
+}
+
+/// Who leaves.
+fn staying(
+    problem: &Problem,
+    retention: &spec::Retention,
+    loss: Loss,
+    rate: Vec<f64>,
+) -> Result<Retention, KeyError> {
+    let labelled = match &problem.base {
+        spec::Base::Table(table) => table.label.is_some() || table.source.is_some(),
+        spec::Base::Gaussian(_) | spec::Base::Custom(_) | spec::Base::Sites(_) => false,
+    };
+    let by = match &retention.by {
+        spec::By::Client => response::By::Client,
+        spec::By::Label if !labelled || loss == Loss::Mean => {
+            let why = "found \"label\"; there is no label here; allowed: \"client\", \"row\" or \
+                       { column = \"…\" }";
+            return Err(fail("by", why.into()));
+        }
+        spec::By::Label => response::By::Label,
+        spec::By::Row => response::By::Row,
+        spec::By::Column { .. } => response::By::Column,
+    };
+    let law = match (retention.law, retention.tolerance) {
+        (spec::Law::Exponential, None) => response::Law::Exponential,
+        (spec::Law::Logistic, Some(tolerance)) => {
+            response::Law::Logistic { tolerance: tolerance.0 }
+        }
+        (spec::Law::Exponential, Some(_)) => {
+            let why = "belongs to law = \"logistic\"; leave it out";
+            return Err(fail("tolerance", why.into()));
+        }
+        (spec::Law::Logistic, None) => {
+            let why = "is missing; needed with law = \"logistic\": the loss at which half stay";
+            return Err(fail("tolerance", why.into()));
+        }
+    };
+    let turnout = match (&retention.by, retention.weights) {
+        (spec::By::Client, Some(_)) => {
+            let why = "belongs to by = \"label\", \"row\" or a column; where whole clients leave, \
+                       their weights react by themselves: leave it out";
+            return Err(fail("weights", why.into()));
+        }
+        (_, Some(spec::Turnout::Follow)) => response::Turnout::Follow,
+        (_, None | Some(spec::Turnout::Fixed)) => response::Turnout::Fixed,
+    };
+    Ok(Retention { by, law, rate, floor: retention.floor.0, turnout })
+}
+
+/// A shift within the bounds that a spec gives, in the units of the table as it was read.
+fn bounded(response: &spec::Response, base: &Base, shift: Shift) -> Result<Response, KeyError> {
+    let Some(range) = response.range() else { return Ok(shift.into()) };
+    let names = columns(response, base).map_err(|_| {
+        fail("range", "names columns, which normal data have not: leave it out".into())
+    })?;
+    let Base::Table(table) = base else { return Ok(shift.into()) };
+    let dim = table.dim;
+    let mut bounded = Bounded {
+        shift,
+        reference: vec![0.0; dim],
+        low: vec![f64::NEG_INFINITY; dim],
+        high: vec![f64::INFINITY; dim],
+    };
+    for (name, [low, high]) in range {
+        let column = names.iter().position(|known| known == name).ok_or_else(|| {
+            fail("range", format!("no column \"{name}\"; features: {}", names.join(", ")))
+        })?;
+        (bounded.low[column], bounded.high[column]) =
+            (in_its_units(table, column, low.0), in_its_units(table, column, high.0));
+    }
+    if let Some(reference) = response.reference() {
+        check_reference(&reference, Some(&table.coordinates), dim)?;
+        bounded.reference = reference;
+    }
+    Ok(Response::Bounded(bounded))
+}
+
+/// A number of a column as the table has it, standardised where that is.
+fn in_its_units(table: &Table, column: usize, number: f64) -> f64 {
+    match &table.standardization {
+        None => number,
+        Some(constants) => (number - constants.mean[column]) / constants.sd[column],
+    }
 }
 
 /// A base that was recorded under a deployed θ_ref is what the response has made of another one:
-/// z = z_base + M_i (θ − θ_ref). Moving it by −M_i θ_ref once leaves everything else as it is.
+/// z = z_base + M_i (θ − θ_ref). Moving it by −M_i θ_ref once leaves everything else as it is. What has
+/// been held back by bounds cannot be moved back: bounded responses know the reference themselves.
 pub(super) fn rebase(problem: &Problem, federation: Federation) -> Result<Federation, KeyError> {
     let Some(reference) = problem.response.reference() else { return Ok(federation) };
-    let (found, dim) = (reference.len(), federation.dim());
-    if found != dim {
-        let names = federation.coordinates().map(|names| format!(": {}", names.join(", ")));
-        let names = names.unwrap_or_default();
-        let why = format!("the list has {found} entries; θ has {dim} coordinates{names}");
-        return Err(fail("reference", why));
-    }
+    check_reference(&reference, federation.coordinates(), federation.dim())?;
     Ok(federation.recorded_under(&reference))
+}
+
+fn check_reference(
+    reference: &[f64],
+    names: Option<&[String]>,
+    dim: usize,
+) -> Result<(), KeyError> {
+    let found = reference.len();
+    if found == dim {
+        return Ok(());
+    }
+    let names = names.map(|names| format!(": {}", names.join(", "))).unwrap_or_default();
+    let why = format!("the list has {found} entries; θ has {dim} coordinates{names}");
+    Err(fail("reference", why))
 }

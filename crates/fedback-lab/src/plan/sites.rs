@@ -70,6 +70,11 @@ fn check(spec: &Spec, base: &SitesBase) -> Result<(), KeyError> {
         let why = "rows at sites are not measured by group: leave it out";
         return Err(KeyError::new("measure.group", why));
     }
+    if let spec::Response::Retention(_) = spec.problem.response {
+        let why = "found \"retention\"; which rows an update rests on is then known only once they are \
+                   drawn: not for rows at sites";
+        return Err(KeyError::new("problem.response.kind", why));
+    }
     match loss(&spec.problem.loss) {
         None => {
             Err(KeyError::new("problem.loss.kind", "rows at sites need a loss that is built in"))
@@ -126,6 +131,7 @@ impl SiteTables {
             ignore: &[],
             one_hot: &[],
             group: None,
+            cell: None,
             held: None,
             missing: base.missing,
             binary: matches!(loss(&spec.problem.loss), Some(Loss::Logistic { .. })),
@@ -197,7 +203,7 @@ impl SiteTables {
         );
         let base = Base::Table(table);
         let seed = Seed(problem.seed.unwrap_or(point.spec.seed).0);
-        let response = response::build(problem, &base, &shape.weights, seed)?;
+        let response = response::build(problem, &base, loss, &shape.weights, seed)?;
         let federation = Federation::new(shape.weights.clone(), base, response, loss)?;
         let federation = response::rebase(problem, federation)?;
         Ok((SitePlan::new(point, &shape, directory)?, federation))

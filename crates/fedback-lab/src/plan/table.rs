@@ -70,6 +70,7 @@ pub(super) fn build(
         ignore: &table.ignore,
         one_hot: &table.one_hot,
         group: spec.measure.group.as_deref(),
+        cell: problem.response.column(),
         held: match &table.holdout {
             Some(Holdout::Column { column, value }) => Some(Held { column, value }),
             Some(Holdout::Share(_)) | None => None,

@@ -34,12 +34,14 @@ const SECTIONS: [(&str, &[&str]); 5] = [
             "accuracy",
             "auc",
             "client_risk",
+            "retained",
+            "base_risk",
             "group",
             "sample",
         ],
     ),
     ("problem.", &["weights", "base", "response", "loss"]),
-    ("problem.response.", &["sensitivity"]),
+    ("problem.response.", &["sensitivity", "strength", "rate", "floor", "smoothing", "budget"]),
 ];
 
 /// "allowed: a, b, c", with a guess at what was meant.

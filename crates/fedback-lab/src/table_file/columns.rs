@@ -17,6 +17,8 @@ pub struct Columns<'a> {
     pub one_hot: &'a [String],
     /// The column whose values are groups; a feature all the same, unless it is ignored.
     pub group: Option<&'a str>,
+    /// The column whose values leave together; a feature all the same, unless it is ignored.
+    pub cell: Option<&'a str>,
     /// The rows that are held out.
     pub held: Option<Held<'a>>,
     /// What to do about missing cells.
@@ -40,6 +42,7 @@ pub(super) struct Places {
     pub(super) label: Option<usize>,
     pub(super) client: Option<usize>,
     pub(super) group: Option<usize>,
+    pub(super) cell: Option<usize>,
     pub(super) held: Option<usize>,
     pub(super) features: Vec<usize>,
 }
@@ -62,6 +65,7 @@ impl Columns<'_> {
         let label = perhaps(self.label, "label", "problem.base.label")?;
         let client = perhaps(self.client, "partition", "problem.base.partition")?;
         let group = perhaps(self.group, "group", "measure.group")?;
+        let cell = perhaps(self.cell, "retention", "problem.response.by")?;
         let held = self.held.as_ref().map(|held| held.column);
         let held = perhaps(held, "holdout", "problem.base.holdout")?;
         let special = [(label, "label"), (client, "partition"), (held, "holdout")];
@@ -96,6 +100,6 @@ impl Columns<'_> {
                 return Err(KeyError::new("problem.base.one_hot", why));
             }
         }
-        Ok(Places { label, client, group, held, features })
+        Ok(Places { label, client, group, cell, held, features })
     }
 }

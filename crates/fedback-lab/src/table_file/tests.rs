@@ -7,6 +7,7 @@ const PLAIN: Columns<'static> = Columns {
     ignore: &[],
     one_hot: &[],
     group: None,
+    cell: None,
     held: None,
     missing: Missing::Error,
     binary: true,

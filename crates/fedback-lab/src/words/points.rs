@@ -3,7 +3,8 @@
 use fedback_theory::certificate::{Approximation, Assumptions, Inapplicable};
 use fedback_theory::degeneracy::Degeneracy;
 use fedback_theory::minimisation::{Minimisation, Why};
-use fedback_theory::stable::{Note, Stability, StableReport};
+use fedback_theory::optimal::OptimalPoint;
+use fedback_theory::stable::{Note, StableReport};
 
 use super::{factor, short};
 
@@ -38,8 +39,16 @@ fn noted(note: &Note, report: &StableReport) -> String {
                            deployed model has no root within reach (rows that can be separated and \
                            l2 = 0, or a response too strong for the loss)"
             .into(),
+        Note::Jumps => {
+            let place = report.jump.iter().flatten().map(|t| short(*t)).collect::<Vec<_>>();
+            format!(
+                "there is no stable point where small steps from the start lead: the averaged gradient \
+                 jumps at [{}] and points there from both sides, so that a run chatters around it",
+                place.join(", ")
+            )
+        }
         Note::Several { count, attracting } => {
-            let this = match report.stability() == Stability::Attracting {
+            let this = match report.reached == Some(0) {
                 true => "the one that small steps from the start reach",
                 false => "the first one found",
             };
@@ -61,6 +70,17 @@ fn noted(note: &Note, report: &StableReport) -> String {
             "the smallest real part of an eigenvalue of H + J is zero to rounding".into()
         }
     }
+}
+
+/// That the optimal point is at infinity.
+pub fn at_infinity(far: &OptimalPoint) -> String {
+    let way: Vec<String> = far.theta.iter().map(|t| short(*t)).collect();
+    format!(
+        "there is no optimal point: the risk of those who are there falls for ever on the way through \
+         [{}], where it is {}",
+        way.join(", "),
+        short(far.risk)
+    )
 }
 
 /// Why repeated risk minimisation settles, or does not, or why that is not known.

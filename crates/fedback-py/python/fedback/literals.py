@@ -3,6 +3,7 @@ wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 #: Who takes part in a round.
@@ -21,6 +22,13 @@ Latency = Literal["constant", "exponential"] | str
 #: The kind of a response, and what a client's sensitivity is.
 Response = Literal["best-response", "location"]
 Shape = Literal["auto", "scalar", "vector", "matrix"]
+#: The side of a threshold that rows want, and how cost grows with way.
+Wants = Literal["positive", "negative"]
+CostKind = Literal["linear", "quadratic"]
+#: What leaves together, how likely it is to stay, and whether clients' weights follow.
+By = Literal["client", "label", "row"] | Mapping[str, str]
+Law = Literal["exponential", "logistic"]
+Turnout = Literal["fixed", "follow"]
 #: What curves are drawn over.
 Over = Literal[
     "step", "round", "time", "steps", "communications", "uploads", "sample_gradients",

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _native
 from ._arguments import LARGEST, number, wrong
-from .literals import Aggregate, Deploy, Missing, Scheme
+from .literals import Aggregate, By, CostKind, Deploy, Law, Missing, Scheme, Turnout, Wants
 
 if TYPE_CHECKING:
     from typing_extensions import Required, Unpack
@@ -144,16 +144,72 @@ def as_csv(data: Any) -> bytes:
 # --- responses
 
 
-def location(*, sensitivity: Any, reference: Any = None) -> Section:
-    """z = z0 + sensitivity_i · θ."""
-    return section(kind="location", sensitivity=sensitivity, reference=reference)
+def location(
+    *, sensitivity: Any, reference: Any = None, range: Mapping[str, Sequence[float]] | None = None
+) -> Section:
+    """z = z0 + sensitivity_i · θ; of a table, ``range`` has what features stay between, by name."""
+    return section(kind="location", sensitivity=sensitivity, reference=reference, range=range)
 
 
-def best_response(*, features: Sequence[str], sensitivity: Any, reference: Any = None) -> Section:
-    """x_S ← x_S − sensitivity_i · θ_S: people move the features S against their score."""
+def best_response(
+    *,
+    features: Sequence[str],
+    sensitivity: Any,
+    reference: Any = None,
+    range: Mapping[str, Sequence[float]] | None = None,
+) -> Section:
+    """x_S ← x_S − sensitivity_i · θ_S: people move the features S against their score; ``range``
+    has what features stay between, by name."""
     return section(
-        kind="best-response", features=features, sensitivity=sensitivity, reference=reference
-    )
+        kind="best-response", features=features, sensitivity=sensitivity, reference=reference,
+        range=range,
+    )  # fmt: skip
+
+
+def saturating(*, sensitivity: Any, limit: float) -> Section:
+    """z = z0 + limit · tanh(sensitivity_i · θ / limit) by coordinate."""
+    return section(kind="saturating", sensitivity=sensitivity, limit=limit)
+
+
+def strategic(
+    *,
+    features: Sequence[str],
+    wants: Wants,
+    budget: float | None = None,
+    gain: float | None = None,
+    cost: float | None = None,
+    cost_kind: CostKind | None = None,
+    threshold: float | None = None,
+    share: float | None = None,
+    smoothing: float | None = None,
+) -> Section:
+    """Rows that want to be on the other side of a threshold change the features S as far as that
+    takes, if it is within their ``budget`` (or what ``gain`` and ``cost`` allow)."""
+    return section(
+        kind="strategic", features=features, wants=wants, budget=budget, gain=gain, cost=cost,
+        cost_kind=cost_kind, threshold=threshold, share=share, smoothing=smoothing,
+    )  # fmt: skip
+
+
+def outcome(*, strength: Any) -> Section:
+    """Labels listen to the score: above 0 predictions come true, below they defeat themselves."""
+    return section(kind="outcome", strength=strength)
+
+
+def retention(
+    *,
+    by: By,
+    rate: Any,
+    law: Law | None = None,
+    tolerance: float | None = None,
+    floor: float | None = None,
+    weights: Turnout | None = None,
+) -> Section:
+    """Who is served badly leaves: clients, labels, rows or ``{"column": name}`` together."""
+    return section(
+        kind="retention", by=by, rate=rate, law=law, tolerance=tolerance, floor=floor,
+        weights=weights,
+    )  # fmt: skip
 
 
 # --- losses

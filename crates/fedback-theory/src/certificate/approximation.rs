@@ -8,6 +8,7 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
+use fedback_core::response::Shift;
 use nalgebra::DVector;
 
 use crate::stable::{distance, norm};
@@ -71,7 +72,8 @@ fn local(federation: &Federation, stable: &[f64], optimal: &[f64]) -> f64 {
         let population = federation.population(client);
         let mean = DVector::from_column_slice(&population.base_mean());
         let mut moved = DVector::zeros(middle.len());
-        federation.response().apply(client, middle.as_slice(), moved.as_mut_slice());
+        let shift = federation.shift().unwrap_or(&Shift::None);
+        shift.apply(client, middle.as_slice(), moved.as_mut_slice());
         federation.weights()[client] * population.sensitivity() * (&optimal - mean - moved).norm()
     });
     2.0 * terms.sum::<f64>()

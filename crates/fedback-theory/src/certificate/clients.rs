@@ -8,6 +8,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::Protocol;
+use fedback_core::response::Shift;
 use serde::Serialize;
 
 use super::elsewhere::local_outlook;
@@ -146,7 +147,8 @@ fn influential(
             rows + n * protocol.local_steps as f64 * dim.powi(6)
         }
         Base::Table(_) | Base::Gaussian(_) => {
-            let each = if federation.response().is_diagonal() { dim } else { dim.powi(3) };
+            let diagonal = federation.shift().is_some_and(Shift::is_diagonal);
+            let each = if diagonal { dim } else { dim.powi(3) };
             // What clients keep is a state of its own for each of them.
             let state = if protocol.local.keeps() { 100.0 * n.powi(2) } else { 1.0 };
             100.0 * each * n * state

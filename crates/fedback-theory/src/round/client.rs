@@ -19,6 +19,7 @@
 
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Deploy, LocalRule, Protocol};
+use fedback_core::response::Shift;
 use nalgebra::DMatrix;
 
 use super::block::Block;
@@ -107,12 +108,13 @@ impl Clients {
             };
             return Clients::Whole(clients.iter().map(one).collect());
         }
+        let shift = federation.shift().unwrap_or(&Shift::None);
         let mut parts: Vec<Vec<Client<f64>>> = vec![Vec::new(); point.len()];
         for &client in clients {
             let population = federation.population(client);
             let (mean, variance) = (population.base_mean(), population.base_variance());
             for (j, part) in parts.iter_mut().enumerate() {
-                let epsilon = federation.response().diagonal(client, j);
+                let epsilon = shift.diagonal(client, j);
                 let gradient = -(mean[j] + epsilon * point[j] - point[j]);
                 let terms = [1.0, -epsilon, gradient, variance[j]];
                 part.push(Client::new(federation, protocol, client, terms));

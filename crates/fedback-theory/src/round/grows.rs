@@ -35,17 +35,26 @@ impl Grows {
         theta: &[f64],
     ) -> Option<Self> {
         let (dim, theta) = (theta.len(), DVector::from_column_slice(theta));
-        let count = rows(federation, client, &theta)?.count() as f64;
-        let matrix = federation.population(client).shift_matrix();
-        let pull = matrix.tr_mul(&theta);
+        let rows = rows(federation, client, &theta)?;
+        let count: f64 = rows.iter().map(|row| row.weight).sum();
+        // Of rows that react one by one each has its own.
+        let common = federation.population(client).shift_matrix(theta.as_slice());
+        let nothing = DMatrix::zeros(dim, dim);
         let width = match protocol.deploy {
             Deploy::Step => dim,
             Deploy::Round => 2 * dim,
         };
         // R of a row; the two derivatives in one where φ is the local θ.
-        let derivative = |(x, slope, curvature): (DVector<f64>, f64, f64)| {
-            let own = &x * x.transpose() * curvature;
-            let reaction = &matrix * slope + &x * pull.transpose() * curvature;
+        let derivative = |row: &Moved| {
+            let Moved { x, slope, curvature, .. } = row;
+            let matrix = row.moves.as_ref().or(common.as_ref()).unwrap_or(&nothing);
+            let pull = matrix.tr_mul(&theta);
+            let own = x * x.transpose() * *curvature;
+            let mut reaction = matrix * *slope + x * pull.transpose() * *curvature;
+            if !row.label.is_empty() {
+                // ∂ℓ′/∂y = −1.
+                reaction.ger(-1.0, x, &DVector::from_column_slice(&row.label), 1.0);
+            }
             match protocol.deploy {
                 Deploy::Step => own + reaction,
                 Deploy::Round => {
@@ -55,17 +64,21 @@ impl Grows {
                 }
             }
         };
-        let all = || rows(federation, client, &theta).into_iter().flatten().map(derivative);
-        let mean = all().fold(DMatrix::zeros(dim, width), |sum, row| sum + row) / count;
+        let weighted = |row: &Moved| derivative(row) * row.weight;
+        let zero = || DMatrix::zeros(dim, width);
+        let mean = rows.iter().fold(zero(), |sum, row| sum + weighted(row)) / count;
         let scale = client::scale(federation, protocol, client);
         let share = scale * scale / (count * protocol.batch.size());
-        let apart = all().map(|row| row - &mean);
+        let apart = rows.iter().map(|row| (row.weight, derivative(row) - &mean));
         if dim * width <= MOST_ENTRIES {
             let nothing = DMatrix::zeros(dim * dim, width * width);
-            let squares = apart.fold(nothing, |sum, row| sum + row.kronecker(&row));
+            let squares =
+                apart.fold(nothing, |sum, (weight, row)| sum + row.kronecker(&row) * weight);
             return Some(Grows::Exact(squares * share));
         }
-        let squares = apart.fold(DMatrix::zeros(dim, dim), |sum, row| sum + &row * row.transpose());
+        let squares = apart.fold(DMatrix::zeros(dim, dim), |sum, (weight, row)| {
+            sum + &row * row.transpose() * weight
+        });
         Some(Grows::Bound(squares * share, width))
     }
 
@@ -90,23 +103,50 @@ impl Grows {
     }
 }
 
-/// A client's rows x̃ as θ moves them, each with ℓ′ and ℓ″; none where gradients have constant
-/// derivatives.
+/// A row x̃ as θ has moved it, or one of the things that may have become of it.
+pub(crate) struct Moved {
+    /// How many rows it stands for: one, where it is certain.
+    pub(crate) weight: f64,
+    pub(crate) x: DVector<f64>,
+    /// ℓ′ and ℓ″.
+    pub(crate) slope: f64,
+    pub(crate) curvature: f64,
+    /// ∂x̃/∂φ, where it is not that of all rows.
+    moves: Option<DMatrix<f64>>,
+    /// ∂y/∂φ, where there is any.
+    label: Vec<f64>,
+}
+
+/// A client's rows as θ moves them; none where gradients have constant derivatives.
 pub(crate) fn rows(
     federation: &Federation,
     client: usize,
     theta: &DVector<f64>,
-) -> Option<impl Iterator<Item = (DVector<f64>, f64, f64)>> {
+) -> Option<Vec<Moved>> {
     let Base::Table(table) = &federation.base() else { return None };
     let derivatives: fn(f64, f64) -> (f64, f64) = match federation.loss() {
         Loss::Mean => return None,
         Loss::Squared { .. } => |m, y| (Squared.slope(m, y), Squared.curvature(m, y)),
         Loss::Logistic { .. } => |m, y| (Logistic.slope(m, y), Logistic.curvature(m, y)),
     };
-    let shift = federation.population(client).shift_matrix() * theta;
-    Some(table.rows_of(client).map(move |(row, label)| {
-        let x = DVector::from_column_slice(row) + &shift;
+    let Some(shift) = federation.shift() else {
+        let count = table.block(client).1.len() as f64;
+        let mut all = Vec::new();
+        federation.population(client).fates(theta.as_slice(), &mut |fate| {
+            let x = DVector::from_column_slice(fate.x);
+            let (slope, curvature) = derivatives(x.dot(theta), fate.label);
+            let moves = fate.slopes.and_then(|slopes| slopes.x.clone());
+            let label = fate.slopes.map_or(Vec::new(), |slopes| slopes.label.clone());
+            all.push(Moved { weight: fate.share * count, x, slope, curvature, moves, label });
+        });
+        return Some(all);
+    };
+    let mut moved = DVector::zeros(theta.len());
+    shift.apply(client, theta.as_slice(), moved.as_mut_slice());
+    let one = |(row, label): (&[f64], f64)| {
+        let x = DVector::from_column_slice(row) + &moved;
         let (slope, curvature) = derivatives(x.dot(theta), label);
-        (x, slope, curvature)
-    }))
+        Moved { weight: 1.0, x, slope, curvature, moves: None, label: Vec::new() }
+    };
+    Some(table.rows_of(client).map(one).collect())
 }

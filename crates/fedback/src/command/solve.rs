@@ -52,6 +52,18 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         let words = "(repeated risk minimisation settles below 1)";
         add("minimisation radius", format!("{} {words}", short(radius)));
     }
+    if let Some(left) = solution.stable_point_details.first().and_then(|one| one.left.as_ref()) {
+        let stays = format!("{} % of all people", short(100.0 * left.retained));
+        add("who stays", stays);
+        add("risk if nobody had left", short(left.base_risk));
+        if !left.driven_away.is_empty() {
+            add("driven away", left.driven_away.join(", "));
+        }
+    }
+    for other in solution.stable_point_details.iter().skip(1) {
+        let stability = other.stability.name();
+        add("another stable point", format!("{}, {stability}", short_vector(&other.theta)));
+    }
     if let (Some(residual), Some(iterations)) = (solution.residual, solution.iterations) {
         let iterations = plural(iterations as u64, "iteration", "iterations");
         add("residual", format!("{} after {iterations}", short(residual)));
@@ -87,7 +99,10 @@ fn text(plan: &Plan, solution: &Solution) -> String {
                 add("price of stability", short(if visible { price } else { 0.0 }));
             }
         }
-        None => add("optimal point", "none, or not a single one".into()),
+        None => {
+            let unknown = || "none, or not a single one".into();
+            add("optimal point", solution.optimal_reason.clone().unwrap_or_else(unknown));
+        }
     }
     page.text
 }

@@ -144,7 +144,7 @@ fn the_fitted_spec_gives_back_the_data() {
                 theta: &[f64]| {
         let fedback::core::base::Base::Table(table) = federation.base() else { panic!("a table") };
         let mut shift = [0.0; 3];
-        federation.response().apply(client, theta, &mut shift);
+        federation.shift().unwrap().apply(client, theta, &mut shift);
         let (rows, _) = table.block(client);
         [0, 1, 2].map(|j| {
             let values = rows.iter().skip(j).step_by(3);
@@ -175,7 +175,7 @@ fn the_fitted_spec_gives_back_the_data() {
     for federation in &resampled {
         let there = mean(federation, 1, &THETAS[1].1);
         (0..3).for_each(|j| assert!((here[j] - there[j]).abs() < 1e-9));
-        values.push(-federation.response().diagonal(1, 0));
+        values.push(-federation.shift().unwrap().diagonal(1, 0));
     }
     let average = values.iter().sum::<f64>() / 400.0;
     let estimate = json["clients"][1]["sensitivity"][0].as_f64().unwrap();

@@ -1,0 +1,223 @@
+//! Responses that are not linear: derivatives against differences, and numbers worked out elsewhere.
+
+use fedback_core::base::{Base, Gaussian, Marks, Partition, Preparation, RawTable, Table};
+use fedback_core::federation::Federation;
+use fedback_core::loss::Loss;
+use fedback_core::response::{
+    Bounded, By, Law, Outcome, Response, Retention, Sensitivity, Shift, Strategic, Turnout, Wants,
+    best_response, location,
+};
+use fedback_core::stream::Seed;
+use nalgebra::DVector;
+
+const L2: f64 = 0.1;
+const LOGISTIC: Loss = Loss::Logistic { l2: L2 };
+const SQUARED: Loss = Loss::Squared { l2: L2 };
+
+/// Forty rows of three features without randomness, an intercept, two clients or one.
+fn sine(clients: usize, binary: bool) -> Base {
+    let row =
+        |k: f64| [(1.3 * k).sin(), (0.7 * k).cos() + 0.3 * (3.1 * k).sin(), (0.37 * k * k).sin()];
+    let rows: Vec<[f64; 3]> = (1..=40).map(|k| row(k as f64)).collect();
+    let score = |k: usize, x: &[f64; 3]| 0.8 * x[0] - 0.6 * x[1] + 0.9 * (5.0 * k as f64).sin();
+    let label = |(k, x): (usize, &[f64; 3])| match binary {
+        true => f64::from(u8::from(score(k + 1, x) > 0.1)),
+        false => score(k + 1, x),
+    };
+    let raw = RawTable {
+        features: ["x1", "x2", "x3"].map(String::from).to_vec(),
+        values: rows.iter().flatten().copied().collect(),
+        labels: rows.iter().enumerate().map(label).collect(),
+        clients: None,
+    };
+    let how = Preparation {
+        shuffle: false,
+        standardize: false,
+        intercept: true,
+        partition: Partition::Equal(clients),
+        by_class: false,
+    };
+    let names = (1..=40).map(|k| if k % 3 == 0 { "b" } else { "a" }.to_string()).collect();
+    let marks = Marks { cells: Some(names), ..Marks::default() };
+    Base::Table(Table::split(raw, marks, &how, Seed(1)).unwrap().training)
+}
+
+fn problem(clients: usize, response: impl Into<Response>, loss: Loss) -> Federation {
+    let base = sine(clients, matches!(loss, Loss::Logistic { .. }));
+    Federation::new(vec![1.0 / clients as f64; clients], base, response, loss).unwrap()
+}
+
+fn retention(by: By, rate: Vec<f64>) -> Retention {
+    Retention { by, law: Law::Exponential, rate, floor: 0.0, turnout: Turnout::Fixed }
+}
+
+fn strategic(budget: f64, smoothing: f64) -> Strategic {
+    let wants = Wants::Negative;
+    Strategic { features: vec![0, 1], wants, threshold: 0.0, budget, share: 1.0, smoothing }
+}
+
+fn saturating(clients: usize) -> Shift {
+    let of = Box::new(location(&Sensitivity::Scalar(vec![1.3; clients]), 3, true));
+    Shift::Saturating { of, limit: 0.8 }
+}
+
+fn bounded(clients: usize) -> Bounded {
+    let inf = f64::INFINITY;
+    Bounded {
+        shift: best_response(&Sensitivity::Scalar(vec![0.7; clients]), &[0, 2], 4),
+        reference: vec![0.1, 0.0, -0.2, 0.3],
+        low: vec![-1.0, -inf, -1.1, -inf],
+        high: vec![1.0, inf, inf, inf],
+    }
+}
+
+const THETA: [f64; 4] = [0.4, -1.0, 0.7, 0.2];
+const DEPLOYED: [f64; 4] = [0.9, 0.3, -0.6, -0.4];
+
+fn members() -> Vec<(&'static str, Federation)> {
+    let logistic = Law::Logistic { tolerance: 0.6 };
+    let follow = Turnout::Follow;
+    let mut all = vec![
+        ("saturating", problem(2, saturating(2), LOGISTIC)),
+        ("bounded", problem(2, Response::Bounded(bounded(2)), LOGISTIC)),
+        ("bounded squared", problem(2, Response::Bounded(bounded(2)), SQUARED)),
+        ("strategic", problem(2, Response::Strategic(strategic(0.5, 0.1)), LOGISTIC)),
+        ("strategic squared", problem(2, Response::Strategic(strategic(0.5, 0.3)), SQUARED)),
+        ("outcome", problem(2, Response::Outcome(Outcome { strength: vec![0.6, -0.4] }), LOGISTIC)),
+        (
+            "outcome squared",
+            problem(2, Response::Outcome(Outcome { strength: vec![0.7, -0.5] }), SQUARED),
+        ),
+    ];
+    for by in [By::Client, By::Label, By::Column, By::Row] {
+        for (floor, law) in
+            [(0.0, Law::Exponential), (0.2, Law::Exponential), (0.0, logistic), (0.1, logistic)]
+        {
+            let own = Retention { law, floor, ..retention(by, vec![1.7, 0.8]) };
+            all.push(("retention", problem(2, Response::Retention(own.clone()), LOGISTIC)));
+            let own = Retention { turnout: follow, ..own };
+            all.push(("retention, following", problem(2, Response::Retention(own), LOGISTIC)));
+        }
+    }
+    all
+}
+
+/// Central differences of a function of four numbers, a column each.
+fn differences(at: &[f64; 4], of: impl Fn(&[f64]) -> DVector<f64>) -> Vec<DVector<f64>> {
+    let aside = |j: usize, by: f64| {
+        let mut there = *at;
+        there[j] += by;
+        of(&there)
+    };
+    (0..4).map(|j| (aside(j, 1e-5) - aside(j, -1e-5)) / 2e-5).collect()
+}
+
+#[test]
+fn derivatives_are_those_of_differences() {
+    for (name, federation) in members() {
+        let field = federation.mean_field(&THETA, &DEPLOYED);
+        let risk = |theta: &[f64], deployed: &[f64]| {
+            DVector::from_element(1, federation.risk(theta, deployed))
+        };
+        let own = differences(&THETA, |theta| risk(theta, &DEPLOYED));
+        let cost = differences(&DEPLOYED, |deployed| risk(&THETA, deployed));
+        let curvature = differences(&THETA, |theta| federation.gradient(theta, &DEPLOYED));
+        let reaction = differences(&DEPLOYED, |deployed| federation.gradient(&THETA, deployed));
+        assert!((federation.risk(&THETA, &DEPLOYED) - field.risk).abs() < 1e-12, "{name}");
+        let gradient = federation.gradient(&THETA, &DEPLOYED);
+        assert!((gradient - &field.gradient).norm() < 1e-12, "{name}");
+        for j in 0..4 {
+            assert!((own[j][0] - field.gradient[j]).abs() < 1e-7, "{name}: g {j}");
+            assert!((cost[j][0] - field.cost[j]).abs() < 1e-7, "{name}: c {j}");
+            assert!((&curvature[j] - field.curvature.column(j)).norm() < 1e-7, "{name}: H {j}");
+            assert!((&reaction[j] - field.reaction.column(j)).norm() < 1e-7, "{name}: J {j}");
+        }
+        let there = federation.performative(&THETA);
+        let slopes = differences(&THETA, |at| risk(at, at));
+        for (j, slope) in slopes.iter().enumerate() {
+            assert!((slope[0] - there.gradient[j]).abs() < 1e-7, "{name}");
+        }
+    }
+}
+
+/// F(φ) at (.5, −.5, .2, .1), worked out by an independent program.
+#[test]
+fn gradients_where_a_model_is_deployed() {
+    let at = [0.5, -0.5, 0.2, 0.1];
+    let f = |federation: &Federation| federation.gradient(&at, &at);
+    let one = |response: Response| f(&problem(1, response, LOGISTIC));
+    for (found, expected) in [
+        (one(Response::Shift(Shift::None)), [0.171114, 0.172081, 0.005024, 0.033760]),
+        (one(Response::Strategic(strategic(0.5, 0.1))), [0.174359, 0.167807, 0.003887, 0.022054]),
+        (
+            one(Response::Outcome(Outcome { strength: vec![0.6] })),
+            [0.098446, 0.038832, 0.014009, 0.013504],
+        ),
+    ] {
+        for j in 0..4 {
+            assert!((found[j] - expected[j]).abs() < 6e-7, "{found} {expected:?}");
+        }
+    }
+}
+
+/// Limits in which nothing reacts.
+#[test]
+fn no_reaction_is_none() {
+    let none = problem(2, Shift::None, LOGISTIC).mean_field(&THETA, &DEPLOYED);
+    let still = [
+        Response::Strategic(Strategic { share: 0.0, ..strategic(0.5, 0.1) }),
+        Response::Outcome(Outcome { strength: vec![0.0; 2] }),
+        Response::Retention(retention(By::Client, vec![0.0; 2])),
+        Response::Retention(retention(By::Label, vec![0.0; 2])),
+        Response::Retention(retention(By::Row, vec![0.0; 2])),
+    ];
+    for response in still {
+        let field = problem(2, response, LOGISTIC).mean_field(&THETA, &DEPLOYED);
+        assert!((field.gradient - &none.gradient).norm() < 1e-14);
+        assert!((field.curvature - &none.curvature).norm() < 1e-14);
+        assert!(field.reaction.norm() < 1e-14 && field.cost.norm() < 1e-14);
+    }
+}
+
+/// Two normal clients at 0 and 3 of whom the badly served leave: numbers worked out by an independent program.
+#[test]
+fn clients_leave() {
+    let base = Base::Gaussian(Gaussian { dim: 1, mean: vec![0.0, 3.0], noise: 1.0 });
+    let response = Response::Retention(retention(By::Client, vec![1.2; 2]));
+    let federation = Federation::new([0.6, 0.4], base, response, Loss::Mean).unwrap();
+    let at = [0.0093121];
+    let turnout = federation.turnout(&at, false);
+    assert!((turnout.shares[0] - 0.996896).abs() < 1e-6);
+    assert!((turnout.retained - 0.330295).abs() < 1e-6);
+    assert!((federation.risk(&at, &at) - 0.513925).abs() < 1e-6);
+    assert!((federation.base_risk(&at) - 2.288869).abs() < 1e-6);
+    for (point, margin) in [(0.0093121, 0.966580), (1.6793891, -1.661383), (2.9781739, 0.921998)] {
+        let field = federation.mean_field(&[point], &[point]);
+        assert!(field.gradient[0].abs() < 1e-6);
+        assert!((field.curvature[(0, 0)] + field.reaction[(0, 0)] - margin).abs() < 1e-5);
+    }
+}
+
+/// Rows to the threshold: how many move, and how far in all.
+#[test]
+fn rows_move_to_the_threshold() {
+    let base = sine(1, true);
+    let Base::Table(table) = &base else { unreachable!() };
+    let phi = [1.0, -1.0, 0.5, 0.2];
+    for (budget, count, far) in [(0.5, 10, 3.0129477), (1.0, 20, 11.1888972)] {
+        for times in [1.0, 3.7] {
+            let strategic = strategic(budget, 0.0);
+            let phi = phi.map(|t| times * t);
+            let lure = strategic.lure(&phi).unwrap();
+            let (mut moved, mut total) = (0, 0.0);
+            for (x, _) in table.rows_of(0) {
+                let score = x.iter().zip(&phi).map(|(x, t)| x * t).sum();
+                let (chance, by) = strategic.moves(&lure, score);
+                moved += usize::from(chance == 1.0);
+                total += chance * by.abs() * phi[0].hypot(phi[1]);
+            }
+            assert_eq!(moved, count);
+            assert!((total - far).abs() < 1e-6, "{total}");
+        }
+    }
+}
