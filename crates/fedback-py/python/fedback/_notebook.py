@@ -153,7 +153,7 @@ def of_sweep(points: Sequence[Any]) -> Html:
     title = f"Sweep of {many(len(points), 'point')}: {kind}"
     curves = all(isinstance(point, Curve) for point in points)
     named = ["run", "name"] if curves and not keys else []
-    shown = _measured(points) if curves else list(_COMPARED.get(kind, points[0]._shown))
+    shown = _measured(points) if curves else list(_COMPARED.get(kind) or points[0]._shown)
     rows: list[list[Any]] = []
     for point in points:
         about = point._named() if curves else {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -98,10 +98,11 @@ def _concat(parts: list[xarray.Dataset], along: str) -> xarray.Dataset:
     import xarray
 
     plain = [part.reset_coords([n for n in ("step", "time") if n in part.coords]) for part in parts]
-    return xarray.concat(
+    joined: Any = xarray.concat(  # pyright takes it for a tree
         plain, dim=along, join="outer", data_vars="all", coords="minimal", compat="override",
         combine_attrs="drop_conflicts",
     )  # fmt: skip
+    return cast("xarray.Dataset", joined)
 
 
 def _families(columns: list[str]) -> dict[str, list[tuple[str, str | None]]]:

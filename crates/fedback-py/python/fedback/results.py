@@ -107,8 +107,8 @@ class Curve:
         return self.coordinates or [f"θ[{j}]" for j in range(self.dim)]
 
     @property
-    def stable_point(self) -> Floats | None:
-        """θ^PS, where it is known."""
+    def stable_point(self) -> Floats | Any:
+        """θ^PS, where it is known, else None."""
         point = self._json["stable_point"]
         return None if point is None else np.array(point, dtype=float)
 

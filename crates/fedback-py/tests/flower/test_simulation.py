@@ -31,7 +31,7 @@ def test_clients_that_keep_something_have_the_same_bits(simulation, place, tmp_p
 
 def test_fifty_sites_have_the_same_bits(simulation, place, tmp_path):
     """A node for every client. bench/transport/simulated.py has a thousand."""
-    spec, set = place("full"), 'problem.clients=50; problem.weights=uniform'
+    spec, set = place("full"), "problem.clients=50; problem.weights=uniform"
     log = simulation.run("fifty", nodes=50, spec=spec, set=set, json=tmp_path / "result.json")
     assert "round 2 of 2: 50 of 50 clients answered" in log, log
     assert result(tmp_path / "result.json") == in_memory(spec, set=values(overrides(set)))
