@@ -57,6 +57,8 @@ pub enum Purpose {
     Spreads = 14,
     /// The choice of rows that are held out.
     Holdout = 15,
+    /// Samples on which a problem with functions is solved.
+    Sample = 16,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::check::words::not_linear;
 use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
+use crate::sampled::{Samples, StandardErrors};
 use crate::table_summary::TableSummary;
 use crate::words::{self, short};
 
@@ -61,6 +62,12 @@ pub struct Solution {
     /// What the table was found to hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
+    /// What the answer rests on, where a part of the problem is a function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Samples>,
+    /// How far its numbers may be off, then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardErrors>,
 }
 
 /// What repeated minimisation does from the start.
@@ -212,6 +219,8 @@ impl Solution {
             arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),
             stable_points: thetas,
             table: plan.table.clone(),
+            sample: None,
+            standard_error: None,
         }
     }
 }

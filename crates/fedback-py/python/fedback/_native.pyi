@@ -144,7 +144,12 @@ def federate(
     loss: Callable | None,
 ) -> Outcome: ...
 def exact(document: Document) -> list[Outcome]: ...
-def solve(document: Document) -> list[tuple[str, str]]: ...
+def solve(
+    document: Document,
+    *,
+    draw: Callable[..., Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+) -> list[tuple[str, str]]: ...
 def bounds(
     document: Document,
     *,
@@ -156,7 +161,12 @@ def bounds(
     accuracy: float | None,
     communication_cost: float | None,
 ) -> list[tuple[str, str]]: ...
-def check(document: Document) -> list[tuple[str, str, str | None]]: ...
+def check(
+    document: Document,
+    *,
+    draw: Callable[..., Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+) -> list[tuple[str, str, str | None]]: ...
 def plan(
     document: Document,
     *,

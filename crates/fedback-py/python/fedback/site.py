@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _native
 from ._custom import numbers
-from .spec import Spec, SpecLike, resolve
+from .spec import Loss, Spec, SpecLike, resolve
 
 #: ``observe(theta, n, rng) -> rows``: θ is deployed here, return n fresh observations.
 Observe = Callable[[np.ndarray, int, np.random.Generator], Any]
@@ -21,7 +21,8 @@ class Site:
 
     A site of a spec that is built in simulates its clients. One of a spec with ``base.kind =
     "custom"`` observes them: ``observe`` is one function for all of its clients, or one for each of
-    them by its number.
+    them by its number. Where ``loss.kind = "custom"``, ``loss`` is the site's own: all sites of a
+    federation must mean the same one, which nobody checks.
     """
 
     def __init__(
@@ -30,13 +31,15 @@ class Site:
         *,
         clients: Sequence[int] | None = None,
         observe: Observe | dict[int, Observe] | None = None,
+        loss: Loss | None = None,
         tables: Tables | None = None,
         set: dict[str, Any] | None = None,
     ) -> None:
         spec = resolve(spec, set)
         draw = spec.draw if observe is None else _drawing(observe)
         own = None if tables is None else tables._native
-        self._native = _native.Site(spec.document(), draw=draw, loss=spec.loss, tables=own)
+        loss = spec.loss if loss is None else loss
+        self._native = _native.Site(spec.document(), draw=draw, loss=loss, tables=own)
         everyone = range(self._native.clients)
         #: The clients of this site.
         self.clients = list(everyone if clients is None else clients)

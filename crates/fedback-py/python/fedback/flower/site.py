@@ -69,7 +69,9 @@ def build(settings: NodeSettings, point: int | None, _changed: int):
     spec = spec_at(settings, point)
     options = {}
     if settings.observe is not None:
-        options["observe"] = observing(settings.observe)
+        options["observe"] = named(settings.observe, "observe")
+    if settings.loss is not None:
+        options["loss"] = named(settings.loss, "loss")
     if settings.clients is not None:
         site = fedback.Site(spec, clients=list(settings.clients), **options)
         return site, tuple(settings.clients)
@@ -78,9 +80,9 @@ def build(settings: NodeSettings, point: int | None, _changed: int):
     return site, tuple(client for client in site.clients if client % count == place)
 
 
-def observing(name: str):
-    """The site's function."""
+def named(name: str, key: str):
+    """A function of the site's."""
     try:
-        return function(name)
+        return function(name, key)
     except NoFunction as reason:
         raise BadSetting(f"node config: {reason}") from None
