@@ -59,6 +59,8 @@ pub enum Purpose {
     Holdout = 15,
     /// What becomes of the rows that a client draws: moves, new labels, who stays.
     Reaction = 16,
+    /// Samples on which a problem with functions is solved.
+    Sample = 17,
 }
 
 /// The streams of all rounds and clients for one (seed, repetition, purpose).

@@ -5,7 +5,8 @@
 //! than threads, the clients of a cohort are divided as well, and the coordinates of a long fold.
 //! Nothing of this changes a bit: a client's work
 //! is a pure function of its order, and folds follow the cohort. No round allocates. Workers that want
-//! all at once ([`Work::wants_all`]) get all repetitions in one group.
+//! all at once ([`Work::wants_all`]) get all repetitions in one group, as long as a round's updates are
+//! no more than memory should hold; then in a few, whose buffers are not kept from slice to slice.
 
 use fedback_core::federation::{ClientId, range_of};
 use fedback_core::protocol::{Batch, Protocol, Round};
@@ -48,6 +49,9 @@ const TOGETHER: usize = 16;
 /// Numbers in the deltas of a group that fit into a core's cache beside the data.
 const CACHED: usize = 1 << 14;
 
+/// Numbers in the deltas of a group that is to be large: 128 MB.
+const WHOLE: usize = 1 << 24;
+
 /// Repetitions a group: as many as share a cache, in equally many groups for every thread.
 fn group_size(repetitions: usize, numbers_each: usize) -> usize {
     let most = (CACHED / numbers_each.max(1)).clamp(1, TOGETHER);
@@ -60,7 +64,10 @@ impl<'a, W: Work> Simulation<'a, W> {
     pub fn new(work: &'a W, course: Course) -> Self {
         let repetitions = &course.state.repetitions;
         let size = match work.wants_all() {
-            true => repetitions.len().max(1),
+            true => {
+                let most = WHOLE / (course.sampler.capacity() * work.dim()).max(1);
+                most.clamp(1, repetitions.len().max(1))
+            }
             false => group_size(repetitions.len(), course.sampler.capacity() * work.dim()),
         };
         let streams =
@@ -100,12 +107,18 @@ impl<W: Work> Backend for Simulation<'_, W> {
             seed: *seed,
             split: !self.work.wants_all() && self.groups.len() < rayon::current_num_threads(),
         };
+        let emptied = self.work.wants_all() && self.groups.len() > 1;
         let groups = state.repetitions.par_chunks_mut(self.size).zip(&mut self.groups);
         groups.try_for_each(|(repetitions, buffers)| {
             rounds.clone().try_for_each(|round| match consensus && round + 1 == rounds.end {
                 true => context.watched_round(Round(round), repetitions, buffers),
                 false => context.round(Round(round), repetitions, buffers),
-            })
+            })?;
+            if emptied {
+                let streams = std::mem::take(&mut buffers.streams);
+                *buffers = Buffers { streams, ..Buffers::default() };
+            }
+            Ok::<(), WorkError>(())
         })?;
         state.round = until;
         Ok(())

@@ -8,6 +8,7 @@ mod answer;
 mod confidence;
 mod lying;
 mod picture;
+mod sampled;
 pub mod trial;
 pub mod words;
 
@@ -21,6 +22,7 @@ use serde::Serialize;
 use crate::dynamics::Dynamics;
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::sampled::{Samples, StandardErrors};
 use crate::solution::Minimisation;
 use crate::spec;
 use crate::table_summary::TableSummary;
@@ -113,6 +115,12 @@ pub struct Check {
     /// What the spec doubts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
+    /// What the answer rests on, where a part of the problem is a function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Samples>,
+    /// How far its numbers may be off, then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardErrors>,
 }
 
 /// How far first arrivals settle from the stable point of the problem itself.
@@ -254,6 +262,8 @@ impl Check {
             confidence: None,
             table: plan.table.clone(),
             doubts: plan.spec.doubts.clone(),
+            sample: None,
+            standard_error: None,
         }
     }
 

@@ -16,11 +16,11 @@ use crate::plan::{CustomPlan, Outline};
 use crate::runner::Runnable;
 
 /// Fresh observations per client for an estimate of its risk, where the spec does not say.
-const SAMPLE: u64 = 1000;
+pub(crate) const SAMPLE: u64 = 1000;
 
 /// A plan with the functions that it lacked.
 pub struct Custom<B> {
-    plan: CustomPlan,
+    pub(crate) plan: CustomPlan,
     clients: Plain<B>,
 }
 
@@ -29,6 +29,11 @@ impl<B: Blocks> Custom<B> {
     pub fn new(plan: CustomPlan, gradients: B) -> Self {
         let clients = Plain { gradients, weights: plan.weights.clone() };
         Custom { plan, clients }
+    }
+
+    /// Who works.
+    pub(crate) fn clients(&self) -> &Plain<B> {
+        &self.clients
     }
 
     /// What the plan lacked.

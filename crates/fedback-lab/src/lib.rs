@@ -31,6 +31,7 @@ pub mod plan;
 pub mod plot;
 pub mod recorded;
 pub mod runner;
+pub mod sampled;
 pub mod scoring;
 pub mod show;
 pub mod solution;

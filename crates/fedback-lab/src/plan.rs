@@ -111,7 +111,7 @@ pub struct Elsewhere {
     /// Whether the last coordinate is an intercept.
     pub intercept: bool,
     /// The stable point, where the spec says it.
-    stable_point: Option<Vec<f64>>,
+    pub(crate) stable_point: Option<Vec<f64>>,
 }
 
 /// A plan that somebody else must complete.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::check::words::not_linear;
 use crate::dynamics::{Dynamics, Speed};
 use crate::plan::Plan;
+use crate::sampled::{Samples, StandardErrors};
 use crate::table_summary::TableSummary;
 use crate::words::{self, short};
 
@@ -70,6 +71,12 @@ pub struct Solution {
     /// What the table was found to hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
+    /// What the answer rests on, where a part of the problem is a function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Samples>,
+    /// How far its numbers may be off, then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardErrors>,
 }
 
 /// One stable point.
@@ -317,6 +324,8 @@ impl Solution {
             reached_from_start: found.reached,
             stable_points: thetas,
             table: plan.table.clone(),
+            sample: None,
+            standard_error: None,
         }
     }
 }

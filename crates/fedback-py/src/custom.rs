@@ -19,13 +19,15 @@ use fedback_lab::runner::Runnable;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::numbers::{array, pack, to_floats};
+use crate::numbers::{array, fill, pack, to_floats};
 use crate::run::misfit;
 use crate::streams::Streams;
 
-/// Numbers in the observations of a block: enough that a call of Python is the lesser part, few enough
-/// to stay in a cache.
-const BLOCK: usize = 1 << 18;
+/// Numbers in the observations or in the models of a block: enough that a call of Python is the lesser
+/// part, few enough to stay near a cache.
+const BLOCK: usize = 1 << 19;
+/// Numbers in an observation of a function, as a guess: models are often wider than what they are shown.
+const WIDTH: usize = 64;
 
 /// The functions of a problem.
 pub struct Functions {
@@ -72,10 +74,13 @@ impl Functions {
     pub fn complete(&self, plan: Built) -> Box<dyn Runnable + '_> {
         match plan {
             Built::Whole(plan) => Box::new(plan),
-            Built::Custom(plan) => {
-                Box::new(Custom::new(plan.clone(), Parts::new(Cow::Owned(plan), self)))
-            }
+            Built::Custom(plan) => Box::new(self.custom(plan)),
         }
+    }
+
+    /// A custom plan with the functions that it lacked.
+    pub fn custom(&self, plan: CustomPlan) -> Custom<Parts<'_>> {
+        Custom::new(plan.clone(), Parts::new(Cow::Owned(plan), self))
     }
 
     /// The exception that ended a run, if one did.
@@ -182,16 +187,17 @@ impl Blocks for Parts<'_> {
     }
 
     fn together(&self, observations: Option<usize>) -> usize {
-        let rows = || match &self.plan.populations().population {
+        let dim = self.plan.dim;
+        let (each, width) = match &self.plan.populations().population {
             Some((Base::Table(table), _)) => {
-                let clients = self.plan.clients();
-                let rows: usize = (0..clients).map(|client| table.block(client).1.len()).sum();
-                rows.div_ceil(clients)
+                let rows = |client| table.block(client).1.len();
+                let rows: usize = (0..self.plan.clients()).map(rows).sum();
+                (observations.unwrap_or(rows.div_ceil(self.plan.clients())), dim)
             }
-            _ => 1,
+            Some((Base::Gaussian(_), _)) => (observations.unwrap_or(1), dim),
+            None => (observations.unwrap_or(1), dim.min(WIDTH)),
         };
-        let numbers = observations.unwrap_or_else(rows).saturating_mul(self.plan.dim);
-        (BLOCK / numbers.max(1)).max(1)
+        (BLOCK / each.saturating_mul(width).max(dim).max(1)).max(1)
     }
 
     fn cursor(&self, members: &[Member]) -> Result<Cursor, WorkError> {
@@ -275,9 +281,8 @@ impl Blocks for Parts<'_> {
             let arguments = (loss, array(py, theta)?, members.len(), batch, start, end);
             let judged = self.check(py, "judge")?.call1(arguments)?;
             let (losses, gradients): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = judged.extract()?;
-            out.losses.copy_from_slice(&to_floats(losses.as_bytes())?);
-            out.gradients.copy_from_slice(&to_floats(gradients.as_bytes())?);
-            Ok(())
+            fill(out.losses, losses.as_bytes())?;
+            fill(out.gradients, gradients.as_bytes())
         })
     }
 }

@@ -26,11 +26,25 @@ pub fn floats<'py>(py: Python<'py>, numbers: impl IntoIterator<Item = f64>) -> B
 /// Floating-point numbers as an array of bytes that Python may write to.
 pub fn array<'py>(py: Python<'py>, numbers: &[f64]) -> PyResult<Bound<'py, PyByteArray>> {
     PyByteArray::new_with(py, 8 * numbers.len(), |bytes| {
-        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
-            place.copy_from_slice(&number.to_le_bytes());
-        }
+        let (places, _) = bytes.as_chunks_mut::<8>();
+        places.iter_mut().zip(numbers).for_each(|(place, number)| *place = number.to_le_bytes());
         Ok(())
     })
+}
+
+/// Writes floating-point numbers from their bytes to where they belong.
+pub fn fill(out: &mut [f64], bytes: &[u8]) -> PyResult<()> {
+    let (chunks, []) = bytes.as_chunks::<8>() else { return Err(wrong_length(bytes, 8)) };
+    if chunks.len() != out.len() {
+        return Err(wrong_length(bytes, 8 * out.len()));
+    }
+    out.iter_mut().zip(chunks).for_each(|(out, chunk)| *out = f64::from_le_bytes(*chunk));
+    Ok(())
+}
+
+fn wrong_length(bytes: &[u8], needed: usize) -> PyErr {
+    let found = bytes.len();
+    InputError::new_err(format!("found {found} bytes; needed: a multiple of {needed}"))
 }
 
 /// Floating-point numbers from their bytes.
@@ -42,9 +56,6 @@ pub fn to_floats(bytes: &[u8]) -> PyResult<Vec<f64>> {
 pub fn unpack<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> PyResult<Vec<T>> {
     match bytes.as_chunks::<N>() {
         (chunks, []) => Ok(chunks.iter().map(|chunk| number(*chunk)).collect()),
-        _ => Err(InputError::new_err(format!(
-            "found {} bytes; needed: a multiple of {N}",
-            bytes.len()
-        ))),
+        _ => Err(wrong_length(bytes, N)),
     }
 }

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fedback_lab::advice::{Advice, Question, Rival, latency, planned_spec};
 use fedback_lab::chart::label_of;
 use fedback_lab::check::{Check, picture};
+use fedback_lab::custom::Custom;
 use fedback_lab::error::Error;
 use fedback_lab::exact::exact as exact_of;
 use fedback_lab::experiment::Experiment;
-use fedback_lab::plan::Plan;
+use fedback_lab::plan::{Built, Plan};
+use fedback_lab::runner::Runnable;
 use fedback_lab::solution::Solution;
 use fedback_lab::spec::SchemeName;
 use fedback_paper::bounds::{Guarantees, Overrides};
@@ -16,6 +18,7 @@ use fedback_theory::planner::Prices;
 use pyo3::prelude::*;
 use serde_json::json;
 
+use crate::custom::{Functions, Parts};
 use crate::document::Document;
 use crate::error::{raise, wrong};
 use crate::outcome::Outcome;
@@ -49,10 +52,51 @@ pub fn exact(py: Python<'_>, document: &Document) -> PyResult<Vec<Outcome>> {
     })
 }
 
+/// Asks something of every point of a spec of which a part may be a Python function.
+fn each_of_any<T: Send>(
+    py: Python<'_>,
+    document: &Document,
+    (draw, loss): (Option<Py<PyAny>>, Option<Py<PyAny>>),
+    whole: impl Fn(&Plan) -> Result<T, Error> + Sync,
+    custom: impl Fn(&Custom<Parts<'_>>, &AtomicBool) -> Result<T, Error> + Sync,
+) -> PyResult<Vec<T>> {
+    if draw.is_none() && loss.is_none() {
+        return each(py, document, whole);
+    }
+    let (plans, _) = py.detach(|| document.plans()).map_err(raise)?;
+    let functions = Functions::new(py, draw, loss)?;
+    plans.iter().try_for_each(|plan| functions.check(plan))?;
+    let stop = AtomicBool::new(false);
+    let ask = |plan| match plan {
+        Built::Whole(plan) => whole(&plan),
+        Built::Custom(plan) => custom(&functions.custom(plan), &stop),
+    };
+    let all = || plans.into_iter().map(ask).collect::<Result<Vec<T>, Error>>();
+    let asked = supervise(py, &stop, |_| Ok(()), all);
+    match functions.raised() {
+        Some(error) => Err(error),
+        None => asked?.map_err(raise),
+    }
+}
+
+/// What a sweep set to get to a problem with functions, as JSON text.
+fn set_of_custom(custom: &Custom<Parts<'_>>) -> String {
+    serde_json::Value::Object(custom.outline().set.clone()).to_string()
+}
+
 /// Where retraining settles.
 #[pyfunction]
-pub fn solve(py: Python<'_>, document: &Document) -> PyResult<Answers> {
-    each(py, document, |plan| Ok((set_of(plan), json!(Solution::of(plan)).to_string())))
+#[pyo3(signature = (document, *, draw=None, loss=None))]
+pub fn solve(
+    py: Python<'_>,
+    document: &Document,
+    draw: Option<Py<PyAny>>,
+    loss: Option<Py<PyAny>>,
+) -> PyResult<Answers> {
+    let whole = |plan: &Plan| Ok((set_of(plan), json!(Solution::of(plan)).to_string()));
+    each_of_any(py, document, (draw, loss), whole, |custom, stop| {
+        Ok((set_of_custom(custom), json!(Solution::sampled(custom, stop)?).to_string()))
+    })
 }
 
 /// The paper's guarantees.
@@ -80,14 +124,21 @@ pub fn bounds(
 
 /// Certificates: what a sweep set, the JSON, the picture.
 #[pyfunction]
+#[pyo3(signature = (document, *, draw=None, loss=None))]
 pub fn check(
     py: Python<'_>,
     document: &Document,
+    draw: Option<Py<PyAny>>,
+    loss: Option<Py<PyAny>>,
 ) -> PyResult<Vec<(String, String, Option<String>)>> {
-    each(py, document, |plan| {
+    let whole = |plan: &Plan| {
         let checked = [(plan, Check::of(plan, &mut |_| {})?)];
         let picture = picture(&checked).map(|picture| picture.to_svg());
         Ok((set_of(plan), json!(checked[0].1).to_string(), picture))
+    };
+    each_of_any(py, document, (draw, loss), whole, |custom, stop| {
+        let check = Check::sampled(custom, stop, &mut |_| {})?;
+        Ok((set_of_custom(custom), json!(check).to_string(), None))
     })
 }
 

@@ -178,7 +178,16 @@ TABLE = {
 ELSEWHERE = {"rm", "show", "schema", "sweep", "census", "census_mean", "all_clients"}
 ELSEWHERE |= {"jax_model", "jax_population", "torch_model"}
 SECTIONS = {"adam", "best_response", "fedopt", "fedprox", "gaussian", "location", "logistic"}
-SECTIONS |= {"mean", "momentum", "outcome", "p_fedavg", "retention", "saturating", "scaffold", "squared"}
+SECTIONS |= {
+    "mean",
+    "momentum",
+    "outcome",
+    "p_fedavg",
+    "retention",
+    "saturating",
+    "scaffold",
+    "squared",
+}
 SECTIONS |= {"strategic"}
 #: What has no wrong values of its own: keys of a section, with those of a population.
 FREE = {"partition", "shuffle", "standardize", "intercept", "missing", "ignore", "one_hot"}

@@ -96,6 +96,24 @@ def test_populations_of_jax_are_seeded():
     assert np.unique(run.final_theta).size == 400
 
 
+def test_cohorts_of_many_sizes_are_compiled_for_a_few():
+    compiled = []
+
+    def counted(params, batch):
+        compiled.append(batch[0].shape)
+        return logistic(params, batch)
+
+    with jax.enable_x64(True):
+        model = fedback.jax_model(counted, {"weights": jnp.zeros(2)})
+        keys = {"step_size": 0.3, "batch": 6, "scheme": "with-replacement", "cohort": 2}
+        algorithm = fedback.p_fedavg(**keys)
+        ours = fedback.run(fedback.Spec(spec(people, model), algorithm=algorithm, repetitions=40))
+    assert len(compiled) <= 6
+    built_in = spec(people, fedback.logistic(l2=0.1), dim=2)
+    theirs = fedback.run(fedback.Spec(built_in, algorithm=algorithm, repetitions=40))
+    assert np.allclose(ours.final_theta, theirs.final_theta, rtol=1e-11, atol=1e-11)
+
+
 @pytest.mark.skipif("FEDBACK_TORCH" not in os.environ, reason="runs in ./dev/test long")
 def test_models_of_pytorch():
     torch = pytest.importorskip("torch")

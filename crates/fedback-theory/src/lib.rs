@@ -6,7 +6,8 @@
 //! t. [`stable`] finds the point that retraining settles at, [`optimal`] the best that could be had, [`degeneracy`]
 //! whether a reaction matters at all, [`inclusion`] who is among the first to arrive. [`bounds`] are the paper's
 //! theorems as numbers, from the [`constants`] of its assumptions. [`certificate`] puts all of it together into
-//! a verdict, [`planner`] finds the cheapest way to an accuracy. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
+//! a verdict, [`planner`] finds the cheapest way to an accuracy. [`sampled`] looks at problems that are known by
+//! samples only. Nothing here samples, and nothing here sees the engine: that the two agree is a fact to be
 //! tested.
 
 // Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
@@ -29,8 +30,10 @@ mod newton;
 pub mod optimal;
 mod path;
 pub mod planner;
+mod quasi_newton;
 pub mod rest;
 pub mod round;
+pub mod sampled;
 mod spectrum;
 pub mod stable;
 mod starts;

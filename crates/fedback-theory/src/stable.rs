@@ -373,7 +373,7 @@ pub(crate) fn minimiser(
     })
 }
 
-fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
+pub(crate) fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
     let radius =
         curvature.clone().lu().solve(reaction).and_then(|best_reply| spectrum::radius(&best_reply));
     (radius, spectrum::smallest_real_part(&(curvature + reaction)))

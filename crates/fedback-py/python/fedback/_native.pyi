@@ -165,7 +165,12 @@ def federate(
 ) -> Outcome: ...
 def figure(outcomes: list[Outcome]) -> str: ...
 def exact(document: Document) -> list[Outcome]: ...
-def solve(document: Document) -> list[tuple[str, str]]: ...
+def solve(
+    document: Document,
+    *,
+    draw: Callable[..., Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+) -> list[tuple[str, str]]: ...
 def bounds(
     document: Document,
     *,
@@ -177,7 +182,12 @@ def bounds(
     accuracy: float | None,
     communication_cost: float | None,
 ) -> list[tuple[str, str]]: ...
-def check(document: Document) -> list[tuple[str, str, str | None]]: ...
+def check(
+    document: Document,
+    *,
+    draw: Callable[..., Any] | None = None,
+    loss: Callable[..., Any] | None = None,
+) -> list[tuple[str, str, str | None]]: ...
 def plan(
     document: Document,
     *,

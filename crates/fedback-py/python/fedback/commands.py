@@ -187,7 +187,8 @@ def _theory(kind: type[Theory], spec: Spec, answers: list[tuple[str, str]]) -> T
 
 
 def solve(spec: SpecLike, *, set: Mapping[str, Any] | None = None) -> Solution:
-    """Where retraining settles (the stable point), and the optimal point.
+    """Where retraining settles (the stable point), and the optimal point. Where a part is a
+    function, numbers are means over samples, with their ``standard_error``.
 
     >>> import fedback
     >>> found = fedback.solve({"rounds": 1, "problem": {
@@ -199,7 +200,7 @@ def solve(spec: SpecLike, *, set: Mapping[str, Any] | None = None) -> Solution:
     ('attracting', array([8.333]), array([3.462]))
     """
     spec = resolve(spec, set)
-    return _theory(Solution, spec, _native.solve(spec.document()))
+    return _theory(Solution, spec, _native.solve(spec.document(), draw=spec.draw, loss=spec.loss))
 
 
 def bounds(
@@ -230,9 +231,10 @@ def bounds(
 
 
 def check(spec: SpecLike, *, set: Mapping[str, Any] | None = None) -> Certificate:
-    """Will retraining settle, where, how bad is that place, who drives it."""
+    """Will retraining settle, where, how bad is that place, who drives it. Where a part is a
+    function, from samples and a trial run."""
     spec = resolve(spec, set)
-    answers = _native.check(spec.document())
+    answers = _native.check(spec.document(), draw=spec.draw, loss=spec.loss)
     return _answers(
         spec, [Certificate(json.loads(text), svg, set=json.loads(at)) for at, text, svg in answers]
     )

@@ -84,12 +84,13 @@ def jax_model(loss: Callable[[Any, Any], Any], params: Any) -> Model:
     def alone(theta: Any, batch: Any) -> Any:
         return loss(unravel(theta), batch)
 
-    compiled = jax.jit(jax.vmap(jax.value_and_grad(alone)))
+    compiled, rooms = jax.jit(jax.vmap(jax.value_and_grad(alone))), Rooms()
 
     def judge(theta: np.ndarray, batch: Any) -> tuple[Any, Any]:
+        members = len(theta)
         with precision():
-            judged: tuple[Any, Any] = compiled(theta.astype(start.dtype), batch)
-            return judged
+            values, gradients = compiled(*rooms.fill(members, (theta.astype(start.dtype), batch)))
+            return np.asarray(values)[:members], np.asarray(gradients)[:members]
 
     unflatten = lambda theta: unravel(theta.astype(start.dtype))
     made = (_jax_again, (loss, jax.tree.map(np.asarray, params), _jax_is_double()))
@@ -102,6 +103,33 @@ def _jax_again(loss: Callable[[Any, Any], Any], params: Any, double: bool) -> Mo
 
     with jax.enable_x64(double):
         return jax_model(loss, params)
+
+
+class Rooms:
+    """Numbers of members that a function was compiled for: cohorts are of many sizes, and one that
+    nearly fills a room that is there is not worth another compilation."""
+
+    def __init__(self) -> None:
+        self.sizes: set[int] = set()
+
+    def fill(self, members: int, arrays: Any) -> Any:
+        """The arrays, their last row repeated until they fill a room."""
+        import jax
+
+        room = self.room(members)
+        if room == members:
+            return arrays
+        rows = np.minimum(np.arange(room), members - 1)
+        return jax.tree.map(lambda array: np.asarray(array)[rows], arrays)
+
+    def room(self, members: int) -> int:
+        """The smallest room that is not much too large; a new one where there is none."""
+        fits = [size for size in self.sizes if members <= size <= 1.25 * members]
+        # The first two are those of a round and of a risk, which may never change.
+        spare = 0 if len(self.sizes) < 2 else members // 8
+        room = min(fits, default=members + spare)
+        self.sizes.add(room)
+        return room
 
 
 def _jax_precision() -> Callable[[], Any]:
@@ -135,11 +163,15 @@ def jax_population(
         return draw(key, client, theta if model is None else model._unflatten(theta), n)
 
     compiled = jax.jit(jax.vmap(alone, in_axes=(0, 0, 0, None)), static_argnums=3)
+    rooms: dict[int, Rooms] = {}
 
     @all_clients
     def population(clients: np.ndarray, theta: np.ndarray, n: int, rng: Streams) -> Any:
+        members = len(clients)
         with precision():
-            return compiled(rng.keys(), clients, theta, n)
+            given = rooms.setdefault(n, Rooms()).fill(members, (rng.keys(), clients, theta))
+            batch = compiled(*given, n)
+            return jax.tree.map(lambda array: np.asarray(array)[:members], batch)
 
     return population
 

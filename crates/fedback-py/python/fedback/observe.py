@@ -30,15 +30,15 @@ class NoFunction(ValueError):
     """There is no such function; the message says what to give instead."""
 
 
-def function(name: str) -> Callable[..., Any]:
-    """The function `module:function` or `/path/file.py:function`."""
+def function(name: str, key: str = "observe") -> Callable[..., Any]:
+    """The function `module:function` or `/path/file.py:function`, which a key names."""
     place, _, attribute = name.rpartition(":")
     if not place:
-        raise NoFunction(f"observe is {name!r}; give module:function")
+        raise NoFunction(f"{key} is {name!r}; give module:function")
     if place.endswith(".py"):
         found = importlib.util.spec_from_file_location(Path(place).stem, place)
         if found is None or found.loader is None or not Path(place).is_file():
-            raise NoFunction(f"observe names {place}, which is not there")
+            raise NoFunction(f"{key} names {place}, which is not there")
         module = importlib.util.module_from_spec(found)
         found.loader.exec_module(module)
     else:

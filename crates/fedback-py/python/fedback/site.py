@@ -13,7 +13,7 @@ from . import _native
 from ._arguments import function, path, whole, wholes, wrong
 from ._custom import numbers
 from .results import Floats, Wholes
-from .spec import Draw, Spec, SpecLike, resolve
+from .spec import Draw, Loss, Spec, SpecLike, resolve
 
 #: Whole numbers of whatever width.
 Integers = npt.NDArray[np.integer[Any]]
@@ -26,7 +26,8 @@ class Site:
 
     A site of a spec that is built in simulates its clients. One of a spec with ``base.kind =
     "custom"`` observes them: ``observe`` is one function for all of its clients, or one for each of
-    them by its number.
+    them by its number. Where ``loss.kind = "custom"``, ``loss`` is the site's own: all sites of a
+    federation must mean the same one, which nobody checks.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Site:
         *,
         clients: Sequence[int] | None = None,
         observe: Observe | Mapping[int, Observe] | None = None,
+        loss: Loss | None = None,
         tables: Tables | None = None,
         set: Mapping[str, Any] | None = None,
     ) -> None:
@@ -43,7 +45,8 @@ class Site:
         if not isinstance(tables, (Tables, type(None))):
             raise wrong("tables", tables, "a Tables")
         own = None if tables is None else tables._native
-        self._native = _native.Site(spec.document(), draw=draw, loss=spec.loss, tables=own)
+        loss = spec.loss if loss is None else loss
+        self._native = _native.Site(spec.document(), draw=draw, loss=loss, tables=own)
         last = self._native.clients - 1
         #: The clients of this site.
         self.clients: list[int] = list(range(last + 1))

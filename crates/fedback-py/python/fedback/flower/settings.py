@@ -90,6 +90,7 @@ class NodeSettings:
     | clients | by partition | the clients the node holds, `"0,3,7"` |
     | partition-id, num-partitions | none | node i of n holds the clients c with c mod n = i |
     | observe | none | the site's function, `module:function` or `/path/file.py:function` |
+    | loss | none | the site's own loss, where the spec's is `custom`: named as `observe` is |
     | data | none | the site's own table; for several clients, a path with `{client}` in it |
     | site | none | the socket of the site's service, which decides all of the above |
 
@@ -103,13 +104,14 @@ class NodeSettings:
     observe: str | None
     data: str | None = None
     site: str | None = None
+    loss: str | None = None
 
     @staticmethod
     def read(node_config: Config, run_config: Config) -> NodeSettings:
         """The settings of a node in a run."""
         changes = overrides(run_config.get("set", ""))
         if site := absolute(node_config, "site", "node"):
-            others = sorted(set(node_config) & {"spec", "clients", "observe", "data"})
+            others = sorted(set(node_config) & {"spec", "clients", "observe", "loss", "data"})
             if others:
                 raise BadSetting(
                     f"node config: {others[0]} is for the policy of the site's service"
@@ -122,6 +124,11 @@ class NodeSettings:
             raise BadSetting(
                 "node config: data needs spec, the site's own copy: else the operator's spec would "
                 "say what is read"
+            )
+        loss = node_config.get("loss") or None
+        if data is not None and loss is not None:
+            raise BadSetting(
+                "node config: loss goes with observe or with built-in data; leave it out"
             )
         if spec is None:
             raise BadSetting("node config: spec is missing, and the run config has none either")
@@ -144,6 +151,7 @@ class NodeSettings:
             partition=partition,
             observe=node_config.get("observe") or None,
             data=data,
+            loss=loss,
         )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import fedback
 from fedback.observe import NoFunction, function
-from fedback.site import Observe
 
 from .gathered import Gathered
 from .settings import BadSetting, NodeSettings, values
@@ -80,7 +79,9 @@ def build(settings: NodeSettings, point: int | None, _changed: int) -> Held:
     spec = spec_at(settings, point)
     options: dict[str, Any] = {}
     if settings.observe is not None:
-        options["observe"] = observing(settings.observe)
+        options["observe"] = named(settings.observe, "observe")
+    if settings.loss is not None:
+        options["loss"] = named(settings.loss, "loss")
     if settings.clients is not None:
         site = fedback.Site(spec, clients=list(settings.clients), **options)
         return site, tuple(settings.clients)
@@ -89,9 +90,9 @@ def build(settings: NodeSettings, point: int | None, _changed: int) -> Held:
     return site, tuple(client for client in site.clients if client % count == place)
 
 
-def observing(name: str) -> Observe:
-    """The site's function."""
+def named(name: str, key: str) -> Callable[..., Any]:
+    """A function of the site's."""
     try:
-        return function(name)
+        return function(name, key)
     except NoFunction as reason:
         raise BadSetting(f"node config: {reason}") from None
