@@ -14,8 +14,9 @@ from functools import partial
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import fedback
 import numpy as np
+
+import fedback
 
 try:
     import jax
