@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::custom::{Custom, SAMPLE};
 use crate::error::Error;
-use crate::solution::{Minimisation, Solution};
+use crate::solution::{Details, Minimisation, Solution};
 use crate::words::short;
 
 /// Independent samples.
@@ -454,6 +454,14 @@ impl Solution {
         let error = |one: &Option<Estimate>| one.as_ref().and_then(|one| one.standard_error);
         let (stable, optimal) = (some(stable), some(optimal));
         let others = found.points.iter().skip(1).cloned();
+        let details = stable.iter().zip(mean(&found.risk_stable)).map(|(theta, risk)| Details {
+            theta: theta.clone(),
+            stability: found.stability(),
+            gradient_margin: mean(&found.margin),
+            minimisation_radius: mean(&found.radius),
+            risk,
+            left: None,
+        });
         Solution {
             format: 1,
             name: plan.spec.name.clone(),
@@ -468,6 +476,10 @@ impl Solution {
             iterations: found.root.as_ref().map(|root| root.iterations),
             residual: found.root.as_ref().map(|root| root.residual),
             stable_points: stable.iter().cloned().chain(others).collect(),
+            stable_point_details: details.collect(),
+            // The path is not followed on samples.
+            reached_from_start: None,
+            optimal_reason: None,
             local_optima: None,
             rest: None,
             rest_reason: Some("rounds of a problem with functions are not linearised".into()),
