@@ -242,7 +242,9 @@ impl Shift {
         };
         let mixes = match self {
             Shift::Saturating { of, .. } => !of.is_diagonal(),
-            other => !other.is_diagonal(),
+            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } | Shift::Matrix { .. } => {
+                !self.is_diagonal()
+            }
         };
         (!mixes).then(|| sign * self.sensitivity(client, dim))
     }

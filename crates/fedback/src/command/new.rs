@@ -27,7 +27,7 @@ pub fn run(args: NewArgs) -> Result<(), Error> {
     }
     let is_table = args.kind == NewKind::Table;
     if is_table {
-        output::write_file(&rows, &example_rows())?;
+        output::write_file(&rows, example_rows())?;
     }
     output::write_file(&args.path, &spec).inspect_err(|_| {
         if is_table {
