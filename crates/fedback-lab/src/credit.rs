@@ -117,6 +117,7 @@ pub(crate) fn read(
         group: None,
         held: None,
         missing: Missing::Drop,
+        identity: None,
         binary,
     };
     table_file::read(place, bytes, &columns)

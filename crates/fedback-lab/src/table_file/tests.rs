@@ -9,6 +9,7 @@ const PLAIN: Columns<'static> = Columns {
     group: None,
     held: None,
     missing: Missing::Error,
+    identity: None,
     binary: true,
 };
 
