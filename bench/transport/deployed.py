@@ -159,12 +159,14 @@ def report(server: list[dict], nodes: list[list[dict]], kept: list[float], other
 
     ours, load, answer = each("fedback"), at_a_node("load"), at_a_node("answer")
     service, sites = statistics.mean(kept), len(nodes)
+    waiting = each("idle") + each("watching")
     table = [
         ("server: orders, updates, fold, store", ours, 1),
+        ("server, while it waits: looks for replies and for Ctrl-C", waiting, 1),
         ("a node's process: loading fedback", load, sites),
         ("a node's process: the message, to and from the service", answer, sites),
         ("a site's service: keeper, work, ledger", service, sites),
-        ("Flower in the server's process", each("process") - ours, 1),
+        ("Flower in the server's process", each("process") - ours - waiting, 1),
         ("Flower in a node's process", at_a_node("flower"), sites),
         ("all processes that Flower starts, fedback in them included", others, 1),
     ]
@@ -176,7 +178,8 @@ def report(server: list[dict], nodes: list[list[dict]], kept: list[float], other
             "| what | CPU, ms a round | of all sites |\n|---|---:|---:|",
             *rows,
             f"\nfedback, server and one site: {way:.1f} ms; of all sites: "
-            f"{1e3 * (ours + sites * (load + answer + service)):.1f} ms.",
+            f"{1e3 * (ours + sites * (load + answer + service)):.1f} ms; "
+            f"and {1e3 * waiting:.1f} ms while it waits.",
         ]
     )
 

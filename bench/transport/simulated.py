@@ -1,8 +1,8 @@
 """Very many sites on Flower's simulation: seconds on the wall and of CPU, and memory, a site.
 
-A round is the difference between runs of few and of more rounds, so that starting (Ray, a question to
-every node) cancels; it is said apart. Memory is the most that all processes of the run have had to
-themselves and shared by their number (PSS), looked at four times a second.
+A round is the difference between runs of few and of more rounds, so that starting (Ray, a question
+to every node) cancels; it is said apart. Memory is the most that all processes of the run have had
+together, where what several share counts once (PSS), looked at four times a second.
 
     python bench/transport/simulated.py [SITES ...]
 """

@@ -118,6 +118,7 @@ pub(crate) fn read(
         cell: None,
         held: None,
         missing: Missing::Drop,
+        identity: None,
         binary,
     };
     table_file::read(place, bytes, &columns)

@@ -10,7 +10,7 @@ use fedback_core::base::{Marks, RawTable};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use columns::{Columns, Held};
+pub use columns::{Columns, Held, Identity};
 pub use encoding::Encoding;
 
 use crate::csv_file::{CsvFile, Row, is_missing, number};
@@ -28,6 +28,8 @@ pub struct TableFile {
     pub raw: RawTable,
     /// What else is known of them.
     pub marks: Marks,
+    /// Whom every row is about, as the beginning of a digest; where that was asked for.
+    pub people: Option<Vec<u64>>,
     /// What became of the columns that are features.
     pub encodings: Vec<Encoding>,
     /// Rows in the file.
@@ -104,6 +106,7 @@ struct Reading<'a> {
     groups: Vec<String>,
     cells: Vec<String>,
     held: Vec<bool>,
+    people: Vec<u64>,
     rows: u64,
     /// By column.
     missing: Vec<u64>,
@@ -125,6 +128,7 @@ impl<'a> Reading<'a> {
             groups: Vec::new(),
             cells: Vec::new(),
             held: Vec::new(),
+            people: Vec::new(),
             rows: 0,
         }
     }
@@ -146,6 +150,10 @@ impl<'a> Reading<'a> {
         }
         if !complete {
             return Ok(());
+        }
+        if let Some(identity) = self.columns.identity {
+            let person = self.person(row, identity)?;
+            self.people.push(person);
         }
         if let Some(column) = places.label {
             let label = self.label(&row[column]).map_err(|why| self.at(row, column, &why))?;
@@ -177,6 +185,31 @@ impl<'a> Reading<'a> {
         let held = self.columns.held.as_ref().zip(places.held);
         self.held.extend(held.map(|(held, column)| row[column] == *held.value));
         Ok(())
+    }
+
+    /// Whom a row is about.
+    fn person(&self, row: &Row<'_>, identity: Identity<'_>) -> Result<u64, String> {
+        let own = &self.places.identity;
+        if let (Identity::Column(_), [column]) = (identity, &own[..])
+            && is_missing(&row[*column])
+        {
+            return Err(self.at(
+                row,
+                *column,
+                "the cell is missing; it says whom the row is about",
+            ));
+        }
+        let mut digest = Sha256::new();
+        digest.update(match identity {
+            Identity::Line => "line",
+            Identity::Column(_) => "column",
+        });
+        for cell in own.iter().map(|column| &row[*column]) {
+            digest.update((cell.len() as u64).to_le_bytes());
+            digest.update(cell);
+        }
+        let digest = digest.finalize();
+        Ok(u64::from_le_bytes(std::array::from_fn(|place| digest[place])))
     }
 
     fn at(&self, row: &Row<'_>, column: usize, why: &str) -> String {
@@ -229,6 +262,7 @@ impl<'a> Reading<'a> {
                 fill: self.columns.missing == Missing::Mean,
                 ..Marks::default()
             },
+            people: self.columns.identity.map(|_| self.people),
             encodings,
             dropped: self.rows - used,
             rows: self.rows,

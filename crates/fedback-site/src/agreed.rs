@@ -10,6 +10,7 @@ use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_lab::error::Error;
 use fedback_lab::plan::{CustomPlan, Plan, SitePlan, SiteTables};
 use fedback_lab::spec::{self, Document, Point, Spec, parse_assignment};
+use fedback_lab::table_file::Identity;
 use toml::Value;
 
 use crate::message::{About, Gathered};
@@ -23,7 +24,7 @@ pub struct Agreed {
     /// What sites share of a plan.
     pub plan: SitePlan,
     pub(crate) source: Source,
-    rows: HashMap<u32, Vec<RowName>>,
+    rows: HashMap<u32, Names>,
 }
 
 /// Where observations come from.
@@ -74,28 +75,47 @@ impl Agreed {
         self.plan.spec.problem.loss != spec::Loss::Mean
     }
 
-    /// The names of a client's rows; none where its population is not made of rows, or observed.
-    pub fn rows(&self, client: u32) -> Option<&[RowName]> {
-        self.rows.get(&client).map(Vec::as_slice)
+    /// How many different rows a client has; none where its population is not made of rows, or
+    /// observed.
+    pub fn distinct(&self, client: u32) -> Option<u64> {
+        self.rows.get(&client).map(Names::distinct)
     }
 
     /// What the steps of an update rest on; nothing where the population is not made of rows.
     pub fn rests(&self, client: u32, repetition: u32, round: u64) -> Vec<Rests> {
         let seed = Seed(self.plan.spec.seed.0);
         let streams = Streams::new(seed, u64::from(repetition), round, Purpose::Data);
-        self.rows(client).map_or(Vec::new(), |rows| {
-            Rests::of_round(rows, streams.client(client), &self.plan.protocol)
-        })
+        let stream = streams.client(client);
+        let of = |rows: &Vec<RowName>| Rests::of_round(rows, stream, &self.plan.protocol);
+        self.rows.get(&client).map_or(Vec::new(), |names| names.0.iter().flat_map(of).collect())
     }
 }
 
-/// The names of a client's rows.
-pub(crate) fn row_names(tables: &SiteTables, client: usize) -> Vec<RowName> {
-    let own = tables.held().find(|(held, _)| *held == client);
-    own.map_or(Vec::new(), |(_, table)| {
-        let rows = table.values.chunks_exact(table.features.len().max(1));
-        rows.zip(&table.labels).map(|(row, label)| rests::name(row, Some(*label))).collect()
-    })
+/// A client's rows under all of their names: by what is read of them and, where they lie in a file of
+/// the site's, by whom they are about. What is read changes with the columns of a spec; people do not.
+pub(crate) struct Names(Vec<Vec<RowName>>);
+
+impl Names {
+    /// Of a client of the site's tables.
+    pub(crate) fn of(tables: &SiteTables, client: usize) -> Self {
+        let own = tables.held().find(|(held, _)| *held == client);
+        let read = own.map_or(Vec::new(), |(_, table)| {
+            let rows = table.values.chunks_exact(table.features.len().max(1));
+            rows.zip(&table.labels).map(|(row, label)| rests::name(row, Some(*label))).collect()
+        });
+        let people = tables.people(client).map(<[RowName]>::to_vec);
+        Names([read].into_iter().chain(people).collect())
+    }
+
+    /// What all rows together are, under each of their names.
+    pub(crate) fn all(&self) -> Vec<Rests> {
+        self.0.iter().map(|rows| Rests::new(rows.iter().copied())).collect()
+    }
+
+    /// How many are different, under whichever names there are fewest.
+    pub(crate) fn distinct(&self) -> u64 {
+        self.all().iter().map(Rests::distinct).min().unwrap_or(0)
+    }
 }
 
 /// The site's tables as a spec asks for them, if the policy has its columns.
@@ -118,7 +138,8 @@ pub(crate) fn read(
         .iter()
         .filter_map(|client| Some((*client as usize, policy.data_of(*client)?)))
         .collect();
-    let read = SiteTables::read(spec, &files, &document.origin);
+    let identity = policy.id.as_deref().map_or(Identity::Line, Identity::Column);
+    let read = SiteTables::read_people(spec, &files, &document.origin, Some(identity));
     read.map_err(|error| Refused::inside("the site's rows cannot be read", error))
 }
 
@@ -200,11 +221,12 @@ pub(crate) fn build(
         return Err(format!("client {client} is not one of the plan's {clients}").into());
     }
     let names = |client: u32| match (own, &source) {
-        (Some(tables), _) => Some(row_names(tables, client as usize)),
+        (Some(tables), _) => Some(Names::of(tables, client as usize)),
         (None, Source::Known(federation)) => match federation.base() {
             Base::Table(table) => {
                 let rows = table.rows_of(client as usize);
-                Some(rows.map(|(row, label)| rests::name(row, Some(label))).collect())
+                let read = rows.map(|(row, label)| rests::name(row, Some(label))).collect();
+                Some(Names(vec![read]))
             }
             Base::Gaussian(_) => None,
         },

@@ -142,7 +142,7 @@ fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
         Batch::Sampled(size) => Some(size as u64),
     };
     let (updates, refused) = (0, 0);
-    let Some(rows) = agreed.rows(client) else {
+    let Some(distinct) = agreed.distinct(client) else {
         let observed = match agreed.source {
             Source::Program(_) => true,
             Source::Known(_) => false,
@@ -150,7 +150,6 @@ fn shown(policy: &Policy, agreed: &Agreed, client: u32) -> Shown {
         let draws = draws.filter(|_| observed);
         return Shown { client, rows: None, draws, observed, fewest: None, updates, refused };
     };
-    let distinct = Rests::new(rows.iter().copied()).distinct();
     let (mut fewest, mut updates, mut refused) = (distinct, updates, refused);
     let repetitions = agreed.plan.spec.repetitions.0 as u32;
     'all: for round in 0..agreed.plan.spec.rounds.0 {

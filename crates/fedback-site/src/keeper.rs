@@ -13,7 +13,7 @@ use fedback_lab::plan::{Asked, Given, SiteTables};
 use fedback_lab::spec::Document;
 use sha2::{Digest, Sha256};
 
-use crate::agreed::{Agreed, Source, build, fits, plausible, point, read, row_names};
+use crate::agreed::{Agreed, Names, Source, build, fits, plausible, point, read};
 use crate::frame::bytes_of;
 use crate::ledger::{Entry, Ledger, Mark, hex};
 use crate::message::{About, Gathered, Order, Reply, Request};
@@ -54,6 +54,7 @@ impl Keeper {
     pub fn open_in(policy: Policy, around: Surroundings) -> Result<Self, Error> {
         let document = Document::read(&policy.plan.spec)?;
         let ledger = Ledger::open(&policy.ledger, &policy.name)?;
+        ledger.check_id(policy.id.as_deref())?;
         let program = observe::start(&policy, &document, around)?;
         let (tables, agreed) = Default::default();
         let mut keeper = Keeper { policy, document, ledger, tables, agreed, program };
@@ -115,11 +116,11 @@ impl Keeper {
                 Some(squares) => squares[place].1.clone(),
                 None => sums,
             };
-            let rests = Arc::new(Rests::new(row_names(&tables, client)));
+            let rests = Names::of(&tables, client).all();
             let client = client as u32;
             rows.push(count);
-            // The rows are in the digest: another file is another question.
-            let parts = [&names[..], numbers.as_deref().unwrap_or(b"sums"), &rests.bytes()];
+            // What is read of the rows is in the digest: another file is another question.
+            let parts = [&names[..], numbers.as_deref().unwrap_or(b"sums"), &rests[0].bytes()];
             let request = digest("census", client, &parts);
             if self.ledger.answered(&request).map_err(broken)?.is_none() {
                 let entry = Entry {
@@ -127,10 +128,11 @@ impl Keeper {
                     client,
                     place: format!("census {}", hex(&request[..8])),
                     request,
-                    rests: vec![rests],
+                    rests: rests.into_iter().map(Arc::new).collect(),
                     answer: bytes_of(&told),
                 };
-                self.admit(&entry, &entries, true)?;
+                self.afford(&entry, &entries)?;
+                self.apart(&entry, &entries, true)?;
                 entries.push(entry);
             }
             all.extend(told);
@@ -180,8 +182,9 @@ impl Keeper {
         }
         // Only now: what a refusal by rows says is not to be had beside another one.
         for place in 0..entries.len() {
-            self.admit(&entries[place], &entries[..place], all)?;
+            self.afford(&entries[place], &entries[..place])?;
         }
+        self.admit(&entries, all)?;
         let kept: Vec<f64> =
             fresh.iter().flat_map(|pair| &order.kept[pair * each..][..each]).copied().collect();
         let given = Given { asked: &asked, broadcasts: &order.thetas, kept: &kept };
@@ -266,9 +269,24 @@ impl Keeper {
         Ok(())
     }
 
-    /// Refuses an answer that the limits do not allow after all that was answered, and after those
-    /// that are about to be. Only answers on all rows may rest on the same ones as an earlier one.
-    fn admit(&self, entry: &Entry, about_to_be: &[Entry], all: bool) -> Result<(), Refused> {
+    /// Admits all answers of an order by the rows that they rest on, or none. A refusal tells something
+    /// of rows, and so does who was not refused before: both are written down as answers that are
+    /// empty, so that they count, and a round is not tried again.
+    fn admit(&mut self, entries: &[Entry], all: bool) -> Result<(), Refused> {
+        for place in 0..entries.len() {
+            if let Err(refused) = self.apart(&entries[place], &entries[..place], all) {
+                let noted = |entry: &Entry| Entry { rests: Vec::new(), ..entry.clone() };
+                let noted: Vec<Entry> = entries[..=place].iter().map(noted).collect();
+                self.ledger.record(&noted).map_err(broken)?;
+                return Err(refused);
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses an answer that is one too many, after all that were given and those that are about to
+    /// be.
+    fn afford(&self, entry: &Entry, about_to_be: &[Entry]) -> Result<(), Refused> {
         let (client, limits) = (entry.client, &self.policy.limits);
         let spent = self.ledger.spent(client);
         let others = || about_to_be.iter().filter(|other| other.client == client);
@@ -286,9 +304,16 @@ impl Keeper {
                 format!("client {client}: all {most} answers of this site are given").into()
             );
         }
-        let least = limits.rows;
-        let mut before: Vec<&Arc<Rests>> = spent.rests.iter().collect();
-        before.extend(others().flat_map(|other| &other.rests));
+        Ok(())
+    }
+
+    /// Refuses an answer that rests on too few rows, or on those of an earlier one but for a few. Only
+    /// answers on all rows may rest on the same ones.
+    fn apart(&self, entry: &Entry, about_to_be: &[Entry], all: bool) -> Result<(), Refused> {
+        let (client, least) = (entry.client, self.policy.limits.rows);
+        let others = about_to_be.iter().filter(|other| other.client == client);
+        let mut before: Vec<&Arc<Rests>> = self.ledger.spent(client).rests.iter().collect();
+        before.extend(others.flat_map(|other| &other.rests));
         for rests in &entry.rests {
             if rests.distinct() < least {
                 let why = format!("a step would rest on fewer than {least} different rows");
@@ -370,7 +395,7 @@ impl Keeper {
         }
         // What is plausible tells of the rows: of too few nothing is said, and of others seldom.
         let least = self.policy.limits.rows;
-        let few = |client| Rests::new(row_names(own, client)).distinct() < least;
+        let few = |client| Names::of(own, client).distinct() < least;
         if own.held().any(|(held, _)| few(held)) {
             return Err(format!("a client has fewer than {least} different rows").into());
         }

@@ -25,8 +25,12 @@ use crate::rests::Rests;
 /// A digest of 32 bytes.
 pub type Mark = [u8; 32];
 
-const SCHEMA: &str = "
-    CREATE TABLE site (format INTEGER NOT NULL, name TEXT NOT NULL);
+/// What a ledger says of itself: in the second format also which column says whom a row is about.
+/// Entries that were written under the first one may know rows by what is read of them alone.
+const FIRST: &str = "CREATE TABLE site (format INTEGER NOT NULL, name TEXT NOT NULL);";
+const SECOND: &str = "CREATE TABLE site (format INTEGER NOT NULL, name TEXT NOT NULL, id TEXT);";
+
+const ENTRIES: &str = "
     CREATE TABLE rests (mark BLOB PRIMARY KEY, rows BLOB NOT NULL) WITHOUT ROWID;
     CREATE TABLE entries (
         number INTEGER PRIMARY KEY, at INTEGER NOT NULL, plan TEXT NOT NULL, client INTEGER NOT NULL,
@@ -68,6 +72,7 @@ pub struct Ledger {
     connection: Connection,
     path: PathBuf,
     name: String,
+    id: Option<String>,
     entries: u64,
     chain: Mark,
     spent: HashMap<u32, Spent>,
@@ -98,8 +103,9 @@ pub fn seal_of(ledger: &Path) -> PathBuf {
 }
 
 impl Ledger {
-    /// Begins a ledger: nothing has been answered. Refused where there is one.
-    pub fn create(path: &Path, name: &str) -> Result<Self, Error> {
+    /// Begins a ledger: nothing has been answered. Refused where there is one. `id` is the column that
+    /// says whom a row is about; the whole line where there is none.
+    pub fn create(path: &Path, name: &str, id: Option<&str>) -> Result<Self, Error> {
         for taken in [path, &seal_of(path)] {
             if taken.exists() {
                 let why = "is there already; a site has one ledger, which begins once";
@@ -110,12 +116,12 @@ impl Ledger {
         made.map_err(|error| fail(path, error))?;
         let begin = || -> rusqlite::Result<()> {
             let connection = Connection::open(path)?;
-            connection.execute_batch(SCHEMA)?;
-            connection.execute("INSERT INTO site VALUES (1, ?1)", [name])?;
+            connection.execute_batch(&[SECOND, ENTRIES].concat())?;
+            connection.execute("INSERT INTO site VALUES (2, ?1, ?2)", params![name, id])?;
             connection.close().map_err(|(_, error)| error)
         };
         begin().map_err(|error| fail(path, error))?;
-        write_seal(path, name, 0, &[0; 32])?;
+        write_seal(path, name, 0, &beginning(id))?;
         Ledger::open(path, name)
     }
 
@@ -131,12 +137,13 @@ impl Ledger {
             connection,
             path: path.to_path_buf(),
             name: name.into(),
+            id: None,
             entries: 0,
             chain: [0; 32],
             spent: HashMap::new(),
             nothing: Spent::default(),
         };
-        let owner =
+        let (format, owner) =
             ledger.claim().map_err(|error| fail(path, format!("no sound ledger: {error}")))?;
         if owner != name {
             let why = format!("is the ledger of {owner:?}; the policy is of {name:?}");
@@ -147,7 +154,9 @@ impl Ledger {
         ledger.walk(|ledger| {
             seen |= ledger.entries == sealed.entries && hex(&ledger.chain) == sealed.chain;
         })?;
-        let flaw = soundness::flaw(&ledger.connection, SCHEMA, ledger.entries);
+        let site = if format == 1 { FIRST } else { SECOND };
+        let schema = [site, ENTRIES].concat();
+        let flaw = soundness::flaw(&ledger.connection, &schema, ledger.entries);
         let flaw = flaw.unwrap_or_else(|error| Some(error.to_string()));
         if let Some(flaw) = flaw {
             return Err(fail(path, format!("no sound ledger: {flaw}. Put back the newest copy")));
@@ -165,12 +174,40 @@ impl Ledger {
         }
     }
 
-    /// Takes the file for this process alone, and says whose it is.
-    fn claim(&mut self) -> rusqlite::Result<String> {
+    /// Takes the file for this process alone, and says in which format it is, and whose.
+    fn claim(&mut self) -> rusqlite::Result<(i64, String)> {
         self.connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         self.connection.execute_batch("BEGIN EXCLUSIVE; COMMIT")?;
-        self.connection.query_row("SELECT name FROM site WHERE format = 1", [], |row| row.get(0))
+        let query = "SELECT format, name FROM site WHERE format IN (1, 2)";
+        let (format, owner) =
+            self.connection.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if format == 2 {
+            self.id = self.connection.query_row("SELECT id FROM site", [], |row| row.get(0))?;
+            self.chain = beginning(self.id.as_deref());
+        }
+        Ok((format, owner))
+    }
+
+    /// Refuses a policy under which people would have other names than those in the entries.
+    pub fn check_id(&self, id: Option<&str>) -> Result<(), Error> {
+        if self.id.as_deref() == id {
+            return Ok(());
+        }
+        let named = |id: Option<&str>| match id {
+            None => "their whole line".to_string(),
+            Some(column) => format!("the column {column:?}"),
+        };
+        let (own, other) = (named(self.id.as_deref()), named(id));
+        let fix = match &self.id {
+            None => "leave id out of the policy".to_string(),
+            Some(column) => format!("put id = {column:?} into the policy"),
+        };
+        let why = format!(
+            "id: the ledger knows rows by {own}, the policy by {other}, under which the same people \
+             would be new: {fix}, or begin another ledger with fewer answers"
+        );
+        Err(Error::input(self.path.display(), why))
     }
 
     fn sealed(&self) -> Result<Seal, Error> {
@@ -297,6 +334,11 @@ impl Ledger {
         self.connection.execute_batch("COMMIT")?;
         Ok(written)
     }
+}
+
+/// The digest of no entry: what the ledger says of itself cannot be changed either.
+fn beginning(id: Option<&str>) -> Mark {
+    id.map_or([0; 32], |id| Sha256::digest(id).into())
 }
 
 /// The digest of an entry and of all before it.

@@ -16,6 +16,7 @@ use toml::Value;
 /// | name | required | who the site is; its ledger carries it | – |
 /// | clients | required | the clients whose work the site does | client numbers |
 /// | data | none | the site's rows; `{client}` stands for a client's number | a path |
+/// | id | none | the column that says whom a row is about; else its whole line does | a column of `data` |
 /// | observe | none | the site's own program and its arguments, which make the observations | words |
 /// | socket | required | where the site's service listens | a path |
 /// | ledger | required | what was answered, kept for ever | a path |
@@ -35,6 +36,8 @@ pub struct Policy {
     pub clients: Vec<u32>,
     /// The site's rows.
     pub data: Option<String>,
+    /// The column that says whom a row is about.
+    pub id: Option<String>,
     /// The site's own program and its arguments.
     pub observe: Option<Vec<String>>,
     /// Where the service listens.
@@ -171,6 +174,14 @@ impl Policy {
         {
             let why = "several clients need a file each: put {client} into the path";
             return fail("data", format!("found {data:?}; {why}"));
+        }
+        if let Some(id) = &self.id {
+            if self.data.is_none() {
+                return fail("id", "is a column of data, which is missing: leave it out".into());
+            }
+            if id.is_empty() {
+                return fail("id", "found \"\"; allowed: the name of a column of data".into());
+            }
         }
         self.check_observe()?;
         let limits = &self.limits;

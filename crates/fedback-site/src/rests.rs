@@ -1,7 +1,7 @@
 //! What an answer rests on: rows, and how often each was drawn.
 //!
-//! Rows are named by what is in them, so that two versions of a file can be compared, and two people
-//! with the same numbers count as one.
+//! A row has two names: one by what is read of it, so that two people with the same numbers count as
+//! one, and one by whom it is about, which is the same when other columns are read.
 
 use fedback_core::protocol::{Batch, Protocol};
 use fedback_core::stream::Stream;
@@ -14,7 +14,7 @@ pub type RowName = u64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rests(Vec<(RowName, u32)>);
 
-/// The name of a row with its label.
+/// The name of a row by what is read of it, with its label.
 pub fn name(features: &[f64], label: Option<f64>) -> RowName {
     let mut digest = Sha256::new();
     features.iter().chain(&label).for_each(|number| digest.update(number.to_le_bytes()));

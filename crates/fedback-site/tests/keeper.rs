@@ -66,7 +66,7 @@ fn policy(folder: &Path) -> Policy {
 fn open(folder: &Path) -> Keeper {
     let policy = policy(folder);
     if !policy.ledger.exists() {
-        Ledger::create(&policy.ledger, &policy.name).unwrap();
+        Ledger::create(&policy.ledger, &policy.name, policy.id.as_deref()).unwrap();
     }
     Keeper::open(policy).unwrap()
 }
@@ -401,7 +401,7 @@ fn what_is_read_cannot_vary() {
 fn a_column_that_is_not_allowed_is_not_read() {
     let folder = folder("columns = [\"x\"]", "");
     let policy = policy(folder.path());
-    Ledger::create(&policy.ledger, &policy.name).unwrap();
+    Ledger::create(&policy.ledger, &policy.name, policy.id.as_deref()).unwrap();
     let refused = Keeper::open(policy).err().unwrap().to_string();
     assert!(refused.contains("column \"y\" is not to be read here"), "{refused}");
 }

@@ -21,7 +21,7 @@ fn entry(number: u8) -> Entry {
 
 fn with_entries(folder: &Path, count: u8) -> PathBuf {
     let path = folder.join("oak.ledger");
-    let mut ledger = Ledger::create(&path, "oak").unwrap();
+    let mut ledger = Ledger::create(&path, "oak", None).unwrap();
     for number in 0..count {
         ledger.record(&[entry(number)]).unwrap();
     }
@@ -70,7 +70,7 @@ fn a_lost_a_copied_and_an_older_ledger_are_noticed() {
     };
     let older = copy("older");
     assert!(why(&path, "elm").contains("is the ledger of \"oak\""));
-    assert!(Ledger::create(&path, "oak").is_err(), "a ledger is not begun twice");
+    assert!(Ledger::create(&path, "oak", None).is_err(), "a ledger is not begun twice");
     Ledger::open(&path, "oak").unwrap().record(&[entry(5), entry(6)]).unwrap();
     // Put back to where it was: its seal is ahead.
     let newest = copy("newest");

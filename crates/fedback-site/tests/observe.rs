@@ -83,7 +83,7 @@ fn folder(spec: &str, policy: &str) -> tempfile::TempDir {
 fn policy(folder: &Path) -> Policy {
     let policy = Policy::read(&folder.join("policy.toml")).unwrap();
     if !policy.ledger.exists() {
-        Ledger::create(&policy.ledger, &policy.name).unwrap();
+        Ledger::create(&policy.ledger, &policy.name, policy.id.as_deref()).unwrap();
     }
     policy
 }
@@ -263,7 +263,13 @@ fn an_order_is_admitted_as_a_whole() {
     // The second gets the rows of the first again.
     site.write("wrap", "30");
     assert!(site.send(both(&site, 0)).unwrap_err().reason.contains("difference would show"));
-    assert_eq!(site.keeper.ledger().entries(), 1, "the refusal, and no answer");
+    assert_eq!(
+        site.keeper.ledger().entries(),
+        2,
+        "both count: that the first was admitted is told"
+    );
+    let again = site.send(both(&site, 0)).unwrap_err().reason;
+    assert!(again.ends_with("was refused before, for the rows that it would rest on"), "{again}");
     std::fs::remove_file(site.folder.path().join("wrap")).unwrap();
     site.write("next", "100");
     let delta = site.send(both(&site, 1)).unwrap();

@@ -1,5 +1,6 @@
 """The ServerApp behind a grid that keeps account: a line for every round that is sent, with the CPU
-seconds so far of fedback, of Flower's grid, and of the whole process."""
+seconds so far of fedback's loop, of looking for replies in vain, of the thread that watches for
+Ctrl-C, and of the whole process."""
 
 import json
 import threading
@@ -15,12 +16,13 @@ app = ServerApp()
 
 class Account:
     """A grid; what is spent in it is Flower's, the rest of its thread, and of the main one,
-    fedback's."""
+    fedback's. From a look that found nothing to the next one, fedback waits."""
 
     def __init__(self, grid):
         self._grid = grid
         self._main = time.pthread_getcpuclockid(threading.get_ident())
-        self._began = self._flower = 0.0
+        self._flower = self._idle = 0.0
+        self._found_nothing: float | None = None
         self.lines, self._round = [], ""
 
     def __getattr__(self, name):
@@ -29,11 +31,14 @@ class Account:
         @wraps(method)
         def timed(*args):
             started = time.thread_time()
-            try:
-                found = method(*args)
-                return list(found) if name == "pull_messages" else found
-            finally:
-                self._flower += time.thread_time() - started
+            if self._found_nothing is not None:
+                self._idle += started - self._found_nothing
+            found = method(*args)
+            found = list(found) if name == "pull_messages" else found
+            ended = time.thread_time()
+            self._flower += ended - started
+            self._found_nothing = ended if found == [] else None
+            return found
 
         return timed
 
@@ -45,8 +50,9 @@ class Account:
         return self.__getattr__("push_messages")(messages)
 
     def _note(self):
-        ours = time.thread_time() + time.clock_gettime(self._main) - self._flower
-        spent = {"fedback": ours, "grid": self._flower, "process": time.process_time()}
+        watching = time.clock_gettime(self._main)
+        spent = {"fedback": time.thread_time() - self._idle - self._flower, "idle": self._idle}
+        spent |= {"watching": watching, "process": time.process_time()}
         self.lines.append({"round": self._round, "wall": time.time(), **spent})
 
 

@@ -19,7 +19,7 @@ use super::table::unusable;
 use super::{Shape, SitePlan, response};
 use crate::error::Error;
 use crate::spec::{self, KeyError, Missing, Point, SitesBase, Spec};
-use crate::table_file;
+use crate::table_file::{self, Identity};
 
 /// Where a number of a spec comes from that nobody typed.
 const GATHERED: &str = "is missing; the Flower app gathers it from the sites";
@@ -112,11 +112,23 @@ fn standardization(base: &SitesBase) -> Result<Option<Standardization>, KeyError
 #[derive(Clone, Debug)]
 pub struct SiteTables {
     held: Vec<(usize, RawTable)>,
+    /// Whom the rows of every client held are about, in the same order; none where nobody asked.
+    people: Vec<Option<Vec<u64>>>,
 }
 
 impl SiteTables {
     /// Reads the file of every client that the site holds.
     pub fn read(spec: &Spec, files: &[(usize, PathBuf)], origin: &str) -> Result<Self, Error> {
+        SiteTables::read_people(spec, files, origin, None)
+    }
+
+    /// The same, with whom the rows are about.
+    pub fn read_people(
+        spec: &Spec,
+        files: &[(usize, PathBuf)],
+        origin: &str,
+        identity: Option<Identity<'_>>,
+    ) -> Result<Self, Error> {
         let wrong = |error: KeyError| Error::input(origin, error);
         let spec::Base::Sites(base) = &spec.problem.base else {
             let why = "found another kind; tables of sites go with \"sites\"";
@@ -134,11 +146,12 @@ impl SiteTables {
             cell: None,
             held: None,
             missing: base.missing,
+            identity,
             binary: matches!(loss(&spec.problem.loss), Some(Loss::Logistic { .. })),
         };
-        let mut held: Vec<(usize, RawTable)> = Vec::new();
+        let mut held: Vec<((usize, RawTable), Option<Vec<u64>>)> = Vec::new();
         for (client, path) in files {
-            if *client >= clients || held.iter().any(|(known, _)| known == client) {
+            if *client >= clients || held.iter().any(|((known, _), _)| known == client) {
                 let why = format!("client {client} twice, or not one of 0 to {}", clients - 1);
                 return Err(Error::input("data", why));
             }
@@ -146,10 +159,18 @@ impl SiteTables {
                 Error::input("data", format!("{} cannot be read: {error}", path.display()))
             })?;
             let table = table_file::read(path, file, &columns);
-            held.push((*client, table.map_err(|wrong| Error::input("data", wrong.message))?.raw));
+            let table = table.map_err(|wrong| Error::input("data", wrong.message))?;
+            held.push(((*client, table.raw), table.people));
         }
-        held.sort_by_key(|(client, _)| *client);
-        Ok(SiteTables { held })
+        held.sort_by_key(|((client, _), _)| *client);
+        let (held, people) = held.into_iter().unzip();
+        Ok(SiteTables { held, people })
+    }
+
+    /// Whom a client's rows are about, one number a row; none where nobody asked.
+    pub fn people(&self, client: usize) -> Option<&[u64]> {
+        let place = self.held.iter().position(|(held, _)| *held == client)?;
+        self.people[place].as_deref()
     }
 
     /// Every client held, with its rows.

@@ -76,6 +76,7 @@ pub(super) fn build(
             Some(Holdout::Share(_)) | None => None,
         },
         missing: table.missing,
+        identity: None,
         binary,
     };
     let Rows { file, name, constants, digest } = read(table, &columns, directory)?;
@@ -100,7 +101,7 @@ pub(super) fn build(
         }
         Some(Holdout::Column { .. }) | None => None,
     };
-    let TableFile { raw, marks, encodings, rows, dropped, missing } = file;
+    let TableFile { raw, marks, encodings, rows, dropped, missing, people: _ } = file;
     let marks = Marks { share, ..marks };
     let mut split = Table::split(raw, marks, &how, seed).map_err(unusable)?;
     split.training.standardization = split.training.standardization.take().or(constants);

@@ -23,9 +23,20 @@ pub struct Columns<'a> {
     pub held: Option<Held<'a>>,
     /// What to do about missing cells.
     pub missing: Missing,
+    /// What tells people apart, where that is asked for.
+    pub identity: Option<Identity<'a>>,
     /// Labels must be 0 or 1, and both must occur; where features are named, which is at a site, one
     /// of them will do.
     pub binary: bool,
+}
+
+/// What tells the people apart whom rows are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity<'a> {
+    /// The whole line, all columns of the file: whoever has the same line counts as one.
+    Line,
+    /// A column of its own.
+    Column(&'a str),
 }
 
 /// Rows with a value in a column, which is no feature.
@@ -45,6 +56,8 @@ pub(super) struct Places {
     pub(super) cell: Option<usize>,
     pub(super) held: Option<usize>,
     pub(super) features: Vec<usize>,
+    /// The columns that tell people apart.
+    pub(super) identity: Vec<usize>,
 }
 
 impl Columns<'_> {
@@ -100,6 +113,16 @@ impl Columns<'_> {
                 return Err(KeyError::new("problem.base.one_hot", why));
             }
         }
-        Ok(Places { label, client, group, cell, held, features })
+        let identity = match self.identity {
+            None => Vec::new(),
+            Some(Identity::Column(column)) => vec![find(column, "id", "id")?],
+            Some(Identity::Line) => {
+                // Columns that change places change nobody.
+                let mut all: Vec<usize> = (0..names.len()).collect();
+                all.sort_by_key(|column| &names[*column]);
+                all
+            }
+        };
+        Ok(Places { label, client, group, cell, held, features, identity })
     }
 }

@@ -10,6 +10,7 @@ const PLAIN: Columns<'static> = Columns {
     cell: None,
     held: None,
     missing: Missing::Error,
+    identity: None,
     binary: true,
 };
 

@@ -11,7 +11,7 @@ use fedback_lab::error::Error;
 use fedback_lab::plan::{Given, SitePlan, Updates};
 use fedback_lab::spec::Document;
 
-use super::{Keeper, broken, fits};
+use super::{Keeper, fits};
 use crate::ledger::Entry;
 use crate::observed::{self, Wanted};
 use crate::policy::Policy;
@@ -70,13 +70,7 @@ impl Keeper {
             updates.kept[kept].copy_from_slice(&found.updates.kept);
             entries[place].rests = found.rests;
         }
-        for place in 0..entries.len() {
-            if let Err(refused) = self.admit(&entries[place], &entries[..place], false) {
-                let noted = Entry { rests: Vec::new(), ..entries[place].clone() };
-                self.ledger.record(&[noted]).map_err(broken)?;
-                return Err(refused);
-            }
-        }
+        self.admit(entries, false)?;
         Ok(updates)
     }
 }

@@ -217,6 +217,6 @@ fn write_the_ledger_of_the_corpus() {
     let path = folder.join("oak.ledger");
     let _ = std::fs::remove_file(&path);
     let _ = std::fs::remove_file(seal_of(&path));
-    let mut ledger = Ledger::create(&path, "oak").unwrap();
+    let mut ledger = Ledger::create(&path, "oak", None).unwrap();
     (0..ENTRIES).for_each(|number| ledger.record(&[entry(number)]).unwrap());
 }

@@ -66,7 +66,7 @@ impl Site {
         write("spec.toml", SPEC).unwrap();
         write("rows-1.csv", &format!("x,y\n{}", rows.collect::<String>())).unwrap();
         write("policy.toml", POLICY).unwrap();
-        Ledger::create(&folder.path().join("oak.ledger"), "oak").unwrap();
+        Ledger::create(&folder.path().join("oak.ledger"), "oak", None).unwrap();
         let keeper = Some(Self::keeper(folder.path()));
         Site { folder, keeper, answered: 0, refused: 0 }
     }

@@ -86,7 +86,7 @@ fn advice(found: &Forecast) -> String {
 }
 
 fn init(policy: &Policy) -> Result<(), Error> {
-    Ledger::create(&policy.ledger, &policy.name)?;
+    Ledger::create(&policy.ledger, &policy.name, policy.id.as_deref())?;
     let path = policy.ledger.display();
     output::print(&format!("began {path}; keep it with its seal, and back up both\n"))
 }
