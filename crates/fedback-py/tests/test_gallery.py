@@ -46,11 +46,11 @@ def renew(path, notebook):
         cell.metadata.pop("execution", None)
     notebook.metadata["language_info"] = {"name": "python"}
     nbformat.write(notebook, path)
-    pictured(path, notebook).write_bytes(picture(notebook))
+    pictured(path).write_bytes(picture(notebook))
 
 
-def pictured(path, notebook):
-    return GALLERY.parent / "images" / f"notebook-{path.stem}.png"
+def pictured(path):
+    return path.with_suffix(".png")
 
 
 def picture(notebook):
@@ -93,11 +93,11 @@ def test_a_committed_notebook_is_whole_and_small(path):
         assert output.get("name") != "stderr"
         assert len(str(output)) < 100_000
         assert not re.search(r"/(work|home|tmp|root|Users)/", str(texts(output)))
-    assert pictured(path, notebook).read_bytes() == picture(notebook)
+    assert pictured(path).read_bytes() == picture(notebook)
 
 
 def test_the_index_has_all_of_them():
     index = (GALLERY / "README.md").read_text()
     for path in NOTEBOOKS:
         assert f"]({path.name})" in index, path.name
-        assert f"](../images/notebook-{path.stem}.png)" in index, path.name
+        assert f"]({path.stem}.png)" in index, path.name

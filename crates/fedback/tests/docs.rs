@@ -34,7 +34,7 @@ use page::{Page, pages, root};
 use shown::{matches_shown, shortened, tidy};
 
 /// Commands that cannot run here, each with the reason.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("fedback data credit", "needs a network; tests/data.rs has the way from a file"),
     ("python3 -m pip download --no-deps whynot==0.12.0", "needs a network"),
     ("fedback data credit --from whynot-0.12.0-py3-none-any.whl", "needs the credit data"),
@@ -51,6 +51,10 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("cargo test -p fedback --test docs every_", "is part of this test"),
     ("FEDBACK_RENEW=1 cargo test -p fedback --test docs", "changes the repository"),
     ("FEDBACK_RENEW_BITS=1 cargo test -p fedback --test bits", "changes the repository"),
+    (
+        "cd crates/fedback-py && FEDBACK_RENEW=1 python -m pytest tests/test_gallery.py",
+        "changes the repository",
+    ),
     ("FEDBACK_RENEW_ANSWERS=1 cargo test -p fedback --test answers", "changes the repository"),
 ];
 
