@@ -108,6 +108,9 @@ fn standardization(base: &SitesBase) -> Result<Option<Standardization>, KeyError
     Ok(Some(Standardization { mean, sd: sd.iter().map(|number| number.0).collect() }))
 }
 
+/// A client's number, and its rows.
+type Numbered = (usize, RawTable);
+
 /// The rows of the clients that one site holds.
 #[derive(Clone, Debug)]
 pub struct SiteTables {
@@ -149,7 +152,7 @@ impl SiteTables {
             identity,
             binary: matches!(loss(&spec.problem.loss), Some(Loss::Logistic { .. })),
         };
-        let mut held: Vec<((usize, RawTable), Option<Vec<u64>>)> = Vec::new();
+        let mut held: Vec<(Numbered, Option<Vec<u64>>)> = Vec::new();
         for (client, path) in files {
             if *client >= clients || held.iter().any(|((known, _), _)| known == client) {
                 let why = format!("client {client} twice, or not one of 0 to {}", clients - 1);
