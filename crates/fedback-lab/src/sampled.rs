@@ -31,6 +31,8 @@ const MOST_COORDINATES: usize = 600;
 const MOST_SEARCHED: usize = 50;
 /// Standard errors beyond which a sign is believed: of 16 samples, one in a thousand errs.
 const SURE: f64 = 4.0;
+/// Coordinates of models that functions are asked about.
+const FARTHEST: f64 = 1e12;
 /// Two searches that end so near, in units of the model's size, found one point.
 const SAME: f64 = 1e-4;
 
@@ -124,7 +126,9 @@ impl<B: Blocks> Sample for Asked<'_, B> {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut fields =
             vec![Field { risk: 0.0, gradient: DVector::zeros(self.dim()) }; places.len()];
-        if failed.is_none() && !self.stop.load(Ordering::Relaxed) {
+        let models = places.iter().flat_map(|place| place.theta.iter().chain(&place.deployed));
+        let within = models.into_iter().all(|number| number.abs() <= FARTHEST);
+        if within && failed.is_none() && !self.stop.load(Ordering::Relaxed) {
             match self.ask(places, &mut fields) {
                 Ok(()) => return fields,
                 Err(error) => *failed = Some(error),

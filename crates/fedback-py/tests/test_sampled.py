@@ -72,7 +72,7 @@ def test_a_custom_loss_on_a_table_is_exact():
     x = rng.normal(size=(90, 2))
     table = {"a": x[:, 0], "b": x[:, 1], "y": (x @ [1.0, -1.0] + rng.normal(size=90) > 0) * 1}
     keys = {
-        "base": fedback.table(table, label="y", partition={"equal": 3}, intercept=True),
+        "base": fedback.table(table, label="y", partition={"equal": 3}),
         "response": fedback.best_response(features=["b"], sensitivity=[0.5, 0.2, 1.0]),
     }
 
@@ -80,7 +80,7 @@ def test_a_custom_loss_on_a_table_is_exact():
         rows, labels = batch
         margin = rows @ theta
         slope = 1 / (1 + np.exp(-margin)) - labels
-        penalty = 0.1 * theta * [1.0, 1.0, 0.0]
+        penalty = 0.1 * theta
         value = np.logaddexp(0, margin) - labels * margin
         return value.mean() + 0.5 * penalty @ theta, rows.T @ slope / len(labels) + penalty
 
@@ -125,14 +125,14 @@ def test_softmax_is_solved_as_by_scipy():
 
     problem = fedback.Problem(population=people, loss=softmax, dim=12, clients=4)
     custom = fedback.Spec(
-        rounds=50, seed=3, problem=problem, measure={"sample": 2000},
+        rounds=50, seed=3, problem=problem, measure={"sample": 500},
         algorithm=fedback.p_fedavg(scheme="full", step_size=0.2, batch=16),
     )  # fmt: skip
     found = fedback.solve(custom)
-    # Half a million observations of NumPy's own, to be told apart from ours.
+    # Observations of NumPy's own, five times as many.
     rng = np.random.default_rng(77)
-    labels = rng.integers(CLASSES, size=(4, 120_000))
-    rows = CENTRES[np.arange(4)[:, None], labels] + rng.normal(size=(4, 120_000, FEATURES))
+    labels = rng.integers(CLASSES, size=(4, 40_000))
+    rows = CENTRES[np.arange(4)[:, None], labels] + rng.normal(size=(4, 40_000, FEATURES))
 
     def field(theta, deployed):
         shift = 0.4 * deployed.reshape(FEATURES, CLASSES)[:, 0]
@@ -145,7 +145,7 @@ def test_softmax_is_solved_as_by_scipy():
         error = np.array(found["standard_error"][name])
         away = abs(found[name] - truth)
         # scipy's sample has an error of its own, half of ours.
-        assert (away < 5 * error + 1e-3).all() and away.max() < 0.05, (name, away / error)
+        assert (away < 6 * error).all() and away.max() < 0.05, (name, away / error)
     curvature, both = np.zeros((12, 12)), np.zeros((12, 12))
     for j, step in enumerate(1e-4 * np.eye(12)):
         both[:, j] = (field(stable + step, stable + step)[1] - field(stable, stable)[1]) / 1e-4

@@ -1,27 +1,31 @@
 //! A minimiser of a function whose second derivatives are not known: BFGS with halved steps (Nocedal and
 //! Wright, *Numerical Optimization*, 6.1).
 
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{Cholesky, DMatrix, DVector};
 
 const LIMIT: usize = 200;
 const HALVINGS: i32 = 30;
 /// A step in units of the point's size that is none.
-const AT_REST: f64 = 1e-7;
+const AT_REST: f64 = 1e-6;
 /// The same where the function shows no decrease any more.
 const NEARLY: f64 = 1e-3;
 /// How far a minimum may be, in units of the start's size.
 const FAR: f64 = 1e6;
 
-/// A local minimiser reached from `start`; none where there is none within reach.
+/// A local minimiser reached from `start`; none where there is none within reach. `curvature` is about what
+/// second derivatives are there; what is not positive definite is not used.
 pub(crate) fn minimise(
     start: &DVector<f64>,
+    curvature: &DMatrix<f64>,
     function: impl Fn(&DVector<f64>) -> f64,
     gradient: impl Fn(&DVector<f64>) -> DVector<f64>,
 ) -> Option<DVector<f64>> {
     let (mut point, mut here, mut slope) = (start.clone(), function(start), gradient(start));
     let identity = DMatrix::identity(start.len(), start.len());
-    let mut inverse = identity.clone() / slope.norm().max(1.0);
-    let mut measured = false;
+    let guess = Cholesky::new((curvature + curvature.transpose()) * 0.5);
+    let mut measured = guess.is_some();
+    let unknown = |slope: &DVector<f64>| &identity / slope.norm().max(1.0);
+    let mut inverse = guess.map_or_else(|| unknown(&slope), |guess| guess.inverse());
     for _ in 0..LIMIT {
         let size = 1.0 + point.norm();
         if !here.is_finite() || !slope.norm().is_finite() || size > FAR * (1.0 + start.norm()) {
@@ -43,7 +47,7 @@ pub(crate) fn minimise(
                 return rests.then_some(point);
             }
             // What was learnt of the curvature misleads: once more along the gradient.
-            (inverse, measured) = (identity.clone() / slope.norm().max(1.0), false);
+            (inverse, measured) = (unknown(&slope), false);
             continue;
         };
         let next_slope = gradient(&next);
@@ -75,17 +79,21 @@ mod tests {
             let first = -2.0 * (1.0 - at[0]) - 400.0 * at[0] * inner;
             DVector::from_vec(vec![first, 200.0 * inner])
         };
-        let found = minimise(&DVector::from_vec(vec![-1.2, 1.0]), rosenbrock, gradient).unwrap();
-        assert!((found - DVector::from_element(2, 1.0)).norm() < 1e-6);
+        for guess in [DMatrix::zeros(2, 2), DMatrix::identity(2, 2) * 100.0] {
+            let start = DVector::from_vec(vec![-1.2, 1.0]);
+            let found = minimise(&start, &guess, rosenbrock, gradient).unwrap();
+            assert!((found - DVector::from_element(2, 1.0)).norm() < 1e-5);
+        }
     }
 
     #[test]
     fn a_minimum_at_infinity_is_not_found() {
         let falls = |at: &DVector<f64>| (-at[0]).exp();
-        let found = minimise(&DVector::zeros(1), falls, |at| DVector::from_element(1, -falls(at)));
+        let (start, flat) = (DVector::zeros(1), DMatrix::zeros(1, 1));
+        let found = minimise(&start, &flat, falls, |at| DVector::from_element(1, -falls(at)));
         assert!(found.is_none());
         let line = |at: &DVector<f64>| -at[0];
-        let found = minimise(&DVector::zeros(1), line, |_| DVector::from_element(1, -1.0));
+        let found = minimise(&start, &flat, line, |_| DVector::from_element(1, -1.0));
         assert!(found.is_none());
     }
 }

@@ -298,7 +298,10 @@ impl<S: Sample> Sampled<S> {
             let slopes = pairs.map(|(j, pair)| (pair[0].risk - pair[1].risk) / (2.0 * width(j)));
             DVector::from_iterator(theta.len(), slopes)
         };
-        let found = quasi_newton::minimise(&DVector::from_column_slice(start), risk, gradient)?;
+        let start = DVector::from_column_slice(start);
+        // Without what a reaction adds to it, which only shortens the way.
+        let curvature = self.slope(&start, &start, Moved::Both);
+        let found = quasi_newton::minimise(&start, &curvature, risk, gradient)?;
         Some(found.as_slice().to_vec())
     }
 }

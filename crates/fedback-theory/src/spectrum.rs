@@ -72,9 +72,29 @@ const SQUARINGS: usize = 40;
 
 /// The smallest real part of an eigenvalue.
 pub(crate) fn smallest_real_part(matrix: &DMatrix<f64>) -> Option<f64> {
-    let (values, unit) = eigenvalues(matrix)?;
-    Some(unit * values.iter().map(|l| l.re).fold(f64::INFINITY, f64::min))
+    let smallest = |(values, unit): (Vec<Complex<f64>>, f64)| {
+        unit * values.iter().map(|l| l.re).fold(f64::INFINITY, f64::min)
+    };
+    let finite = matrix.iter().all(|entry| entry.is_finite());
+    eigenvalues(matrix).map(smallest).or_else(|| finite.then(|| decay(matrix)))
 }
+
+/// The same as what exp(−A) grows by, where the iteration finds no end, as where eigenvalues that are
+/// one differ by rounding.
+fn decay(matrix: &DMatrix<f64>) -> f64 {
+    let size = matrix.norm();
+    let small = matrix / -size;
+    let mut term = DMatrix::identity(matrix.nrows(), matrix.nrows());
+    let mut sum = term.clone();
+    for n in 1..=TERMS {
+        term = term * &small / n as f64;
+        sum += &term;
+    }
+    -size * libm::log(growth(&sum))
+}
+
+/// Terms of the exponential of a matrix of norm one: what follows is below rounding.
+const TERMS: usize = 20;
 
 /// The eigenvalues of a symmetric matrix in units of L Lᵀ; none where they are not finite.
 pub(crate) fn relative(matrix: &DMatrix<f64>, half: &DMatrix<f64>) -> Option<DVector<f64>> {
@@ -98,6 +118,20 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
         }
         assert_eq!(growth(&DMatrix::zeros(2, 2)), 0.0);
+    }
+
+    #[test]
+    fn decay_is_the_smallest_real_part() {
+        let rotation = DMatrix::from_row_slice(2, 2, &[3.0, -4.0, 4.0, 3.0]);
+        let triangle =
+            DMatrix::from_row_slice(3, 3, &[0.5, 9.0, 1.0, 0.0, -0.7, 3.0, 0.0, 0.0, 0.1]);
+        let crowd =
+            DMatrix::from_fn(12, 12, |i, j| 0.1 * f64::from(i == j) + 1e-13 * (i + j) as f64);
+        for (matrix, expected) in [(rotation, 3.0), (triangle, -0.7), (crowd, 0.1)] {
+            assert!((decay(&matrix) - expected).abs() < 1e-9, "{} {expected}", decay(&matrix));
+            let found = smallest_real_part(&matrix).unwrap();
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
     }
 
     /// Matrices of all sizes have the radius of their size.
