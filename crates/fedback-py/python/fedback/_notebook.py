@@ -10,6 +10,7 @@ from . import _native
 from ._html import Html, facts, grid, many, note, number, page, picture, uncertain, words
 
 if TYPE_CHECKING:
+    from .answers import Answer
     from .results import Curve
     from .spec import Spec
 
@@ -153,7 +154,7 @@ def of_sweep(points: Sequence[Any]) -> Html:
     title = f"Sweep of {many(len(points), 'point')}: {kind}"
     curves = all(isinstance(point, Curve) for point in points)
     named = ["run", "name"] if curves and not keys else []
-    shown = _measured(points) if curves else list(_COMPARED.get(kind, points[0]._shown))
+    shown = _measured(points) if curves else _compared(kind, points[0])
     rows: list[list[Any]] = []
     for point in points:
         about = point._named() if curves else {}
@@ -174,6 +175,11 @@ def of_sweep(points: Sequence[Any]) -> Html:
         note(f"{len(points)} curves are too many for one figure: .plot(x=…)") if too_many else None,
         picture(_figure(points)) if curves else None,
     )
+
+
+def _compared(kind: str, point: Answer) -> list[str]:
+    names = _COMPARED.get(kind)
+    return list(point._shown if names is None else names)
 
 
 def _measured(curves: Sequence[Curve]) -> list[str]:

@@ -98,10 +98,11 @@ def _concat(parts: list[xarray.Dataset], along: str) -> xarray.Dataset:
     import xarray
 
     plain = [part.reset_coords([n for n in ("step", "time") if n in part.coords]) for part in parts]
-    return xarray.concat(
+    joined: xarray.Dataset | Any = xarray.concat(
         plain, dim=along, join="outer", data_vars="all", coords="minimal", compat="override",
         combine_attrs="drop_conflicts",
     )  # fmt: skip
+    return joined
 
 
 def _families(columns: list[str]) -> dict[str, list[tuple[str, str | None]]]:
