@@ -145,7 +145,7 @@ TABLE = {
         {"spec": SPEC},
         {
             "spec": SPECS, "clients": [*WHOLES, ([2], "0 to 1")], "observe": [(3, "a function")],
-            "tables": [(3, "a Tables")], "set": SET,
+            "loss": [(3, "a function")], "tables": [(3, "a Tables")], "set": SET,
         },
     ),
     fedback.Tables: (

@@ -20,7 +20,7 @@ def test_certificates(two_sites):
     assert repr(certificate).startswith("Certificate(verdict=settles, reason=")
     axes = certificate.plot()
     assert np.isclose(sum(bar.get_width() for bar in axes.patches), 100.0)
-    assert "average_sensitivity" in certificate._repr_html_()
+    assert "settles" in certificate._repr_html_()
     bad = fedback.check(two_sites, set={"problem.response.sensitivity": [1.4, 1.4]})
     assert bad.verdict == "does-not-settle"
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import fedback
-
 ROOT = Path(__file__).parents[3]
-PACKAGE = Path(fedback.__file__).parent
+#: As it lies here: what is installed lies among packages of others.
+PACKAGE = ROOT / "crates/fedback-py/python/fedback"
 TYPED = Path(__file__).with_name("typed.py")
 #: Functions of examples need no annotations; what is passed to them and by them is checked.
 EXAMPLES = ["--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"]

@@ -45,7 +45,7 @@ class Site:
         if not isinstance(tables, (Tables, type(None))):
             raise wrong("tables", tables, "a Tables")
         own = None if tables is None else tables._native
-        loss = spec.loss if loss is None else loss
+        loss = spec.loss if loss is None else function("loss", loss)
         self._native = _native.Site(spec.document(), draw=draw, loss=loss, tables=own)
         last = self._native.clients - 1
         #: The clients of this site.
