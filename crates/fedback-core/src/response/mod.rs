@@ -69,17 +69,6 @@ impl Response {
         }
     }
 
-    /// Whether what happens to rows jumps somewhere as θ moves.
-    pub fn jumps(&self) -> bool {
-        match self {
-            Response::Strategic(strategic) => strategic.smoothing == 0.0 && strategic.share > 0.0,
-            Response::Shift(_)
-            | Response::Bounded(_)
-            | Response::Outcome(_)
-            | Response::Retention(_) => false,
-        }
-    }
-
     /// Whether its derivative in θ jumps somewhere: rows reach bounds or cross thresholds.
     pub fn has_kinks(&self) -> bool {
         match self {
