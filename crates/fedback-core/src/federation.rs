@@ -6,9 +6,12 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::base::Base;
 use crate::loss::Loss;
+use crate::memory::{Memory, Past};
 use crate::misfit::Misfit;
 use crate::population::{Expansion, Performative, Population};
+use crate::protocol::Protocol;
 use crate::response::{Cells, Response, Retention, Rows, Shift};
+use crate::state::Layout;
 
 /// A client's place in the federation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +36,8 @@ pub struct Federation {
     loss: Loss,
     /// How rows leave together, where they do.
     cells: Option<Arc<Cells>>,
+    /// What populations remember, where they do.
+    past: Option<Past>,
 }
 
 fn check_weights(weights: &[f64], clients: usize) -> Result<(), Misfit> {
@@ -110,7 +115,42 @@ impl Federation {
             | Response::Strategic(_)
             | Response::Outcome(_) => None,
         };
-        Federation { weights, base, response, loss, cells }
+        Federation { weights, base, response, loss, cells, past: None }
+    }
+
+    /// The same problem with populations that remember `start` and answer as `memory` says; without
+    /// memory, where that forgets at once.
+    ///
+    /// ```
+    /// use fedback_core::base::{Base, Gaussian};
+    /// use fedback_core::federation::Federation;
+    /// use fedback_core::loss::Loss;
+    /// use fedback_core::memory::Memory;
+    /// use fedback_core::response::{Sensitivity, location};
+    /// let data = Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0], noise: 1.0 });
+    /// let react = location(&Sensitivity::Scalar(vec![0.5]), 1, false);
+    /// let problem = Federation::new([1.0], data, react, Loss::Mean)?;
+    /// assert!(problem.clone().remembering(Memory::Delay { deployments: 2 }, &[0.0]).is_ok());
+    /// assert!(problem.remembering(Memory::Delay { deployments: 2 }, &[0.0, 1.0]).is_err());
+    /// # Ok::<(), fedback_core::misfit::Misfit>(())
+    /// ```
+    pub fn remembering(mut self, memory: Memory, start: &[f64]) -> Result<Self, Misfit> {
+        let fail = |key, why: String| Err(Misfit::new(key, why));
+        if self.retention().is_some() {
+            let why = "belongs to observations that move and labels that listen; who leaves comes \
+                       back by renewal";
+            return fail("problem.response.memory", why.into());
+        }
+        if start.len() != self.dim() {
+            let why = format!("the list has {} entries; θ has {}", start.len(), self.dim());
+            return fail("problem.response.memory.start", why);
+        }
+        if let Some(wrong) = start.iter().find(|number| !number.is_finite()) {
+            let why = format!("found {wrong}; allowed: finite numbers");
+            return fail("problem.response.memory.start", why);
+        }
+        self.past = memory.check()?.map(|memory| Past { memory, start: start.into() });
+        Ok(self)
     }
 
     /// The same problem with other weights. The data are shared, not copied.
@@ -125,7 +165,11 @@ impl Federation {
         let response = response.into();
         response.check(&self.base, self.loss)?;
         let (weights, base) = (self.weights.clone(), self.base.clone());
-        Ok(Federation::of(weights, base, Arc::new(response), self.loss))
+        let other = Federation::of(weights, base, Arc::new(response), self.loss);
+        match &self.past {
+            Some(past) => other.remembering(past.memory, &past.start),
+            None => Ok(other),
+        }
     }
 
     /// The same problem with about so many rows of its table, evenly spaced, where it has more.
@@ -134,7 +178,8 @@ impl Federation {
             Base::Table(table) if table.len() > rows => {
                 let base = Base::Table(table.thinned(table.len().div_ceil(rows)));
                 let (weights, response) = (self.weights.clone(), self.response.clone());
-                Federation::of(weights, Arc::new(base), response, self.loss)
+                let thin = Federation::of(weights, Arc::new(base), response, self.loss);
+                Federation { past: self.past.clone(), ..thin }
             }
             Base::Table(_) | Base::Gaussian(_) => self.clone(),
         }
@@ -166,13 +211,25 @@ impl Federation {
     }
 
     /// The rows of a client as its response looks at them; none where there are no rows.
-    pub(crate) fn rows(&self, client: usize) -> Option<Rows<'_>> {
+    pub fn rows(&self, client: usize) -> Option<Rows<'_>> {
         match self.base() {
             Base::Table(table) => {
                 Some(Rows { table, client, loss: self.loss, cells: self.cells.as_deref() })
             }
             Base::Gaussian(_) => None,
         }
+    }
+
+    /// What populations remember, where they do.
+    #[inline]
+    pub fn past(&self) -> Option<&Past> {
+        self.past.as_ref()
+    }
+
+    /// How populations remember, where they do.
+    #[inline]
+    pub fn memory(&self) -> Option<Memory> {
+        self.past.as_ref().map(|past| past.memory)
     }
 
     /// How people leave, where they do.
@@ -258,6 +315,11 @@ impl Federation {
             Base::Gaussian(_) => None,
             Base::Table(table) => table.client_names.as_deref(),
         }
+    }
+
+    /// What lives between rounds of a protocol, and where.
+    pub fn layout(&self, protocol: &Protocol) -> Layout {
+        Layout::new(protocol, self.memory(), self.dim(), self.clients())
     }
 
     /// Whether every client's gradient is affine in (θ, φ) with noise that does not depend on them.

@@ -15,6 +15,7 @@ pub mod federation;
 pub mod groups;
 pub mod lanes;
 pub mod loss;
+pub mod memory;
 pub mod misfit;
 pub mod normal;
 pub mod population;

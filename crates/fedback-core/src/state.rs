@@ -3,20 +3,23 @@
 //! A [`State`] is what a run goes on from: a block of numbers of the server and a block of numbers
 //! of the clients for every repetition. Whoever moves a run moves these: the checkpoint in a store,
 //! the messages to real clients, a backend on another device. What is in the blocks is said by a
-//! [`Layout`], which follows from the protocol alone.
+//! [`Layout`], which follows from the protocol and from how populations remember.
 
 use crate::federation::{ClientId, range_of};
-use crate::protocol::{Protocol, Round, ServerRule};
+use crate::memory::{Memory, Past};
+use crate::protocol::{Deploy, Protocol, Round, ServerRule};
 
 /// What is where in the blocks of a state.
 ///
 /// | block | numbers | what |
 /// |---|---|---|
 /// | server | `dim` | θ |
-/// | | `sent` | what is broadcast with θ: the average of what clients keep |
+/// | | `sent` | what is broadcast with θ: the average of what rules keep (`control` numbers), what all |
+/// | | | populations remember, where a deployment is a broadcast |
 /// | | `own` | what the server keeps to itself: v of momentum, m and v of Adam |
-/// | client | `kept` | what a client keeps from one of its rounds to the next |
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// | client | `kept` | what a client keeps from one of its rounds to the next: by its rule (`control` |
+/// | | | numbers), and what its own population remembers, where a deployment is a local step |
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
     /// Coordinates of θ.
     pub dim: usize,
@@ -28,13 +31,43 @@ pub struct Layout {
     pub clients: usize,
     /// Numbers that each client keeps.
     pub kept: usize,
+    /// Numbers that are the rule's: the first of those sent, and of those kept.
+    pub control: usize,
+    /// How populations remember.
+    pub memory: Option<Memory>,
+}
+
+/// What is broadcast, in its parts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Broadcast<'a> {
+    /// θ.
+    pub theta: &'a [f64],
+    /// What rules are sent; empty where clients keep nothing by their rule.
+    pub control: &'a [f64],
+    /// What all populations remember of broadcasts before this one; empty where they do not.
+    pub past: &'a [f64],
 }
 
 impl Layout {
-    /// The layout of a protocol for clients that share a model of `dim` coordinates.
-    pub fn new(protocol: &Protocol, dim: usize, clients: usize) -> Self {
-        let kept = if protocol.local.keeps() { dim } else { 0 };
-        Layout { dim, sent: kept, own: dim * protocol.server.vectors(), clients, kept }
+    /// The layout of a protocol for clients that share a model of `dim` coordinates, and whose
+    /// populations remember.
+    pub fn new(protocol: &Protocol, memory: Option<Memory>, dim: usize, clients: usize) -> Self {
+        let control = if protocol.local.keeps() { dim } else { 0 };
+        let past = memory.map_or(0, |memory| memory.vectors() * dim);
+        let (sent, kept) = match protocol.deploy {
+            Deploy::Round => (control + past, control),
+            Deploy::Step => (control, control + past),
+        };
+        let own = dim * protocol.server.vectors();
+        Layout { dim, sent, own, clients, kept, control, memory }
+    }
+
+    /// The parts of what is broadcast.
+    #[inline]
+    pub fn parts<'a>(&self, broadcast: &'a [f64]) -> Broadcast<'a> {
+        let (theta, sent) = broadcast.split_at(self.dim);
+        let (control, past) = sent.split_at(self.control);
+        Broadcast { theta, control, past }
     }
 
     /// Numbers in the server's block.
@@ -75,13 +108,13 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// A repetition whose clients keep nothing but zeros yet.
-    pub fn new(number: u64, layout: Layout, server: Vec<f64>) -> Self {
+    /// A repetition whose clients keep nothing but zeros, and what their populations remember.
+    pub fn new(number: u64, layout: Layout, server: Vec<f64>, past: &[f64]) -> Self {
         let words = if layout.kept > 0 { layout.clients.div_ceil(64) } else { 0 };
         Repetition {
             number,
             server,
-            kept: vec![0.0; layout.all_kept()],
+            kept: kept_first(layout, past),
             failed: None,
             consensus: Some(0.0),
             layout,
@@ -129,6 +162,16 @@ impl Repetition {
         }
     }
 
+    /// What was broadcast has been deployed to all populations: those that remember broadcasts take
+    /// in θ of `before`, the server's block as it was then.
+    #[inline]
+    pub fn remember(&mut self, before: &[f64]) {
+        let Layout { dim, sent, control, memory, .. } = self.layout;
+        if let Some(memory) = memory.filter(|_| sent > control) {
+            memory.take_in(&before[..dim], &mut self.server[dim + control..dim + sent]);
+        }
+    }
+
     /// Clients, in the order of their ids, keep something else, one after the other.
     pub fn keep_all(&mut self, clients: &[ClientId], numbers: &[f64]) {
         let each = self.layout.kept;
@@ -155,6 +198,17 @@ impl Repetition {
     }
 }
 
+/// What clients keep before they have worked.
+fn kept_first(layout: Layout, past: &[f64]) -> Vec<f64> {
+    let mut kept = vec![0.0; layout.all_kept()];
+    if layout.kept > layout.control {
+        for own in kept.chunks_exact_mut(layout.kept) {
+            own[layout.control..].copy_from_slice(past);
+        }
+    }
+    kept
+}
+
 /// Where all repetitions of a run stand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
@@ -166,27 +220,40 @@ pub struct State {
 }
 
 impl State {
-    /// Before the first round: every repetition at `start`, nobody keeps anything.
+    /// Before the first round: every repetition at `start`, nobody keeps anything but the past that its
+    /// population remembers.
     ///
     /// ```
     /// use fedback_core::protocol::{LocalRule, Protocol, Scheme, StepSize};
     /// use fedback_core::state::State;
     /// let usual = Protocol::p_fedavg(Scheme::Full, 5, StepSize::Constant(0.02));
     /// let scaffold = Protocol { local: LocalRule::Scaffold, ..usual };
-    /// let state = State::beginning(&scaffold, 3, &[1.0, 2.0], 10);
+    /// let state = State::beginning(&scaffold, None, 3, &[1.0, 2.0], 10);
     /// assert_eq!(state.repetitions[9].theta(), [1.0, 2.0]);
     /// assert_eq!(state.repetitions[9].broadcast(), [1.0, 2.0, 0.0, 0.0]);
     /// assert_eq!(state.repetitions[9].kept, [0.0; 6]);
     /// ```
-    pub fn beginning(protocol: &Protocol, clients: usize, start: &[f64], repetitions: u64) -> Self {
-        let layout = Layout::new(protocol, start.len(), clients);
+    pub fn beginning(
+        protocol: &Protocol,
+        past: Option<&Past>,
+        clients: usize,
+        start: &[f64],
+        repetitions: u64,
+    ) -> Self {
+        let memory = past.map(|past| past.memory);
+        let layout = Layout::new(protocol, memory, start.len(), clients);
+        let past = past.map_or(Vec::new(), Past::beginning);
         let mut server = start.to_vec();
+        server.resize(layout.dim + layout.control, 0.0);
+        if layout.sent > layout.control {
+            server.extend_from_slice(&past);
+        }
         server.resize(layout.server(), 0.0);
         if let ServerRule::Adam { tau, .. } = protocol.server {
             let second = server.len() - layout.dim;
             server[second..].fill(tau * tau);
         }
-        let repetition = |number| Repetition::new(number, layout, server.clone());
+        let repetition = |number| Repetition::new(number, layout, server.clone(), &past);
         let repetitions = (0..repetitions).map(repetition).collect();
         State { round: Round(0), repetitions, layout }
     }
@@ -242,20 +309,40 @@ mod tests {
         let momentum = ServerRule::Momentum { rate: 1.0, beta: 0.9 };
         let adam = ServerRule::Adam { rate: 0.1, beta1: 0.9, beta2: 0.99, tau: 0.5 };
         let sizes = |local, server| {
-            let layout = Layout::new(&protocol(local, server), 2, 3);
+            let layout = Layout::new(&protocol(local, server), None, 2, 3);
             (layout.broadcast(), layout.server(), layout.all_kept())
         };
         assert_eq!(sizes(LocalRule::Descent, ServerRule::Average), (2, 2, 0));
         assert_eq!(sizes(LocalRule::Descent, momentum), (2, 4, 0));
         assert_eq!(sizes(LocalRule::Scaffold, adam), (4, 8, 6));
-        let state = State::beginning(&protocol(LocalRule::Scaffold, adam), 3, &[1.0, 2.0], 1);
+        let state = State::beginning(&protocol(LocalRule::Scaffold, adam), None, 3, &[1.0, 2.0], 1);
         assert_eq!(state.repetitions[0].server, [1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.25, 0.25]);
+    }
+
+    #[test]
+    fn what_is_remembered_goes_with_the_deployments() {
+        let memory = Memory::Delay { deployments: 2 };
+        let past = Past { memory, start: [5.0, 6.0].into() };
+        let scaffold = protocol(LocalRule::Scaffold, ServerRule::Average);
+        let begin = |protocol| State::beginning(&protocol, Some(&past), 2, &[1.0, 2.0], 1);
+        let mut rounds =
+            begin(Protocol { deploy: Deploy::Round, ..scaffold }).repetitions.remove(0);
+        assert_eq!(rounds.server, [1.0, 2.0, 0.0, 0.0, 5.0, 6.0, 5.0, 6.0]);
+        assert_eq!(rounds.kept, [0.0; 4]);
+        rounds.remember(&[1.0, 2.0]);
+        assert_eq!(rounds.layout().parts(rounds.broadcast()).past, [1.0, 2.0, 5.0, 6.0]);
+        let mut steps = begin(scaffold).repetitions.remove(0);
+        assert_eq!(steps.server, [1.0, 2.0, 0.0, 0.0]);
+        assert_eq!(steps.kept_by(ClientId(1)), [0.0, 0.0, 5.0, 6.0, 5.0, 6.0]);
+        let before = steps.clone();
+        steps.remember(&[1.0, 2.0]);
+        assert_eq!(steps, before);
     }
 
     #[test]
     fn only_what_has_changed_is_named() {
         let scaffold = protocol(LocalRule::Scaffold, ServerRule::Average);
-        let mut state = State::beginning(&scaffold, 130, &[0.0], 1);
+        let mut state = State::beginning(&scaffold, None, 130, &[0.0], 1);
         for client in [129, 3, 64] {
             state.repetitions[0].keep(ClientId(client), &[1.0]);
         }

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use fedback_core::federation::{ClientId, Federation};
+use fedback_core::memory::{Memory, Past};
 use fedback_core::misfit::{Misfit, Unsupported};
 use fedback_core::protocol::{Protocol, Round, Scheme};
-use fedback_core::state::State;
+use fedback_core::state::{Layout, State};
 use fedback_core::stream::Seed;
 
 use crate::cohort::{CohortSampler, RecordedCohort, RecordedCohorts};
@@ -67,9 +68,18 @@ impl Course {
         start: &[f64],
         repetitions: u64,
     ) -> Self {
-        let state = State::beginning(&protocol, weights.len(), start, repetitions);
+        let state = State::beginning(&protocol, None, weights.len(), start, repetitions);
         let sampler = Arc::new(CohortSampler::new(&protocol, weights));
         Course { protocol, sampler, seed, state, cohorts: RecordedCohorts::default() }
+    }
+
+    /// The same from the beginning, of populations that remember.
+    pub fn remembering(self, past: Option<&Past>) -> Self {
+        let (start, repetitions) = (&self.state.repetitions, self.state.repetitions.len());
+        let theta = start.first().map_or(Vec::new(), |first| first.theta().to_vec());
+        let clients = self.state.layout().clients;
+        let state = State::beginning(&self.protocol, past, clients, &theta, repetitions as u64);
+        Course { state, ..self }
     }
 }
 
@@ -119,7 +129,7 @@ pub fn assemble<'a>(
     course: Course,
     device: Device,
 ) -> Result<Box<dyn Backend + 'a>, AssemblyError> {
-    course.check(problem.dim())?;
+    course.check(problem.memory(), problem.dim())?;
     if course.sampler.weights() != &**problem.weights() {
         let why = "the course has other weights than the problem; needed: the same, in its order";
         return Err(Misfit::new("problem.weights", why).into());
@@ -130,15 +140,16 @@ pub fn assemble<'a>(
 }
 
 impl Course {
-    /// Refuses what is no run in memory of a model with `dim` coordinates.
-    pub fn check(&self, dim: usize) -> Result<(), AssemblyError> {
+    /// Refuses what is no run in memory of a model with `dim` coordinates, on populations that remember
+    /// in this way.
+    pub fn check(&self, memory: Option<Memory>, dim: usize) -> Result<(), AssemblyError> {
         let clients = self.sampler.weights().len();
         self.protocol.check(clients)?;
         let layout = self.state.layout();
-        if layout != fedback_core::state::Layout::new(&self.protocol, dim, clients) {
+        if layout != Layout::new(&self.protocol, memory, dim, clients) {
             let why =
                 format!("a state of {} coordinates and {} clients", layout.dim, layout.clients);
-            let needed = format!("needed: one of this protocol, {dim} and {clients}");
+            let needed = format!("needed: one of this protocol and problem, {dim} and {clients}");
             return Err(Misfit::new("state", format!("{why}; {needed}")).into());
         }
         if !self.state.servers().all(f64::is_finite) {

@@ -7,7 +7,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, Squared};
-use fedback_core::protocol::Batch;
+use fedback_core::protocol::{Batch, Deploy};
 use fedback_core::simd;
 
 use crate::oracle::{
@@ -50,8 +50,8 @@ impl Work for Federation {
     ) -> Result<(), WorkError> {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
-        if let (Base::Table(table), None) = (self.base(), self.shift()) {
-            ReactingLosses { federation: self, table, batch, task, theta, out }.work();
+        if self.shift().is_none() || self.memory().is_some() {
+            ReactingLosses { federation: self, order, task, theta, out }.work();
             return Ok(());
         }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
@@ -131,15 +131,17 @@ impl WithRule for Job<'_> {
     fn with<R: Rule>(self, rule: R) {
         let Job { federation, order, tasks, deltas, kept, scratch } = self;
         let Scratch { vectors, lanes: block } = scratch;
-        match (federation.base(), federation.shift()) {
+        let layout = federation.layout(order.protocol);
+        let alike = federation.shift().filter(|_| reacts_once(federation, order));
+        match (federation.base(), alike) {
+            (_, None) => {
+                let (deltas, kept) = (&mut *deltas, &mut *kept);
+                Reacting { federation, order, tasks, deltas, kept, rule }.work();
+            }
             (Base::Gaussian(base), Some(shift)) if shift.is_diagonal() => {
                 lanes::work(federation, base, order, tasks, (&mut *deltas, kept), rule, block);
             }
-            (Base::Table(table), None) => {
-                let deltas = &mut *deltas;
-                Reacting { federation, table, order, tasks, deltas, kept, rule }.work();
-            }
-            (Base::Gaussian(_) | Base::Table(_), _) => {
+            (Base::Gaussian(_) | Base::Table(_), Some(_)) => {
                 let deltas = &mut *deltas;
                 let clients = Clients { federation, order, tasks, deltas, kept, rule, vectors };
                 with_oracle(federation, clients);
@@ -148,15 +150,31 @@ impl WithRule for Job<'_> {
         if let Some(longest) = order.longest() {
             clip(deltas, federation.dim(), longest);
         }
-        if order.protocol.local.keeps() {
-            let (dim, total) = (federation.dim(), order.total_step());
+        if layout.control > 0 {
+            let (dim, total, each) = (layout.dim, order.total_step(), layout.kept);
             let mut first = 0;
             for task in tasks {
-                let numbers = first..first + task.clients.len() * dim;
-                first = numbers.end;
-                let (kept, deltas) = (&mut kept[numbers.clone()], &deltas[numbers]);
-                keep(rule, &task.broadcast[dim..], kept, deltas, total);
+                let members = first..first + task.clients.len();
+                first = members.end;
+                let sent = layout.parts(task.broadcast).control;
+                let deltas = &deltas[members.start * dim..members.end * dim];
+                let kept = &mut kept[members.start * each..members.end * each];
+                if each == dim {
+                    keep(rule, sent, kept, deltas, total);
+                    continue;
+                }
+                for (kept, delta) in kept.chunks_exact_mut(each).zip(deltas.chunks_exact(dim)) {
+                    keep(rule, sent, &mut kept[..dim], delta, total);
+                }
             }
         }
     }
+}
+
+/// Whether what the populations answer to is one model at a time, and known before the first step where
+/// they remember.
+fn reacts_once(federation: &Federation, order: &Order<'_>) -> bool {
+    federation
+        .memory()
+        .is_none_or(|memory| memory.answers() == 1 && order.protocol.deploy == Deploy::Round)
 }

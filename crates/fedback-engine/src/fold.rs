@@ -9,7 +9,7 @@
 //! | momentum | v ← β v + Δ, θ += rate · v |
 //! | adam | m ← β₁ m + (1 − β₁) Δ, v ← β₂ v + (1 − β₂) Δ², θ += rate · m / (√v + τ) |
 //!
-//! A round to which nobody came changes nothing. Under `aggregate = "iterates"`, Δ is Σ coefficient · (θ + delta) − θ. Where clients keep something,
+//! A round to which nobody came changes nothing but what populations remember: they have seen its broadcast. Under `aggregate = "iterates"`, Δ is Σ coefficient · (θ + delta) − θ. Where clients keep something,
 //! what is sent to all follows what they keep: it moves by Σ p_i (kept now − kept before).
 
 use fedback_core::federation::range_of;
@@ -52,11 +52,12 @@ pub fn fold(
     done: Done<'_>,
     folding: &mut Folding,
 ) {
+    folding.before.clear();
+    folding.before.extend_from_slice(&repetition.server);
+    repetition.remember(&folding.before);
     if done.cohort.members.is_empty() {
         return;
     }
-    folding.before.clear();
-    folding.before.extend_from_slice(&repetition.server);
     folding.combine(protocol, repetition, done);
     if protocol.local.keeps() {
         folding.follow(protocol, weights, repetition, done);
@@ -67,7 +68,7 @@ pub fn fold(
         repetition.consensus = None;
         return;
     }
-    if protocol.local.keeps() {
+    if repetition.layout().kept > 0 {
         repetition.keep_all(&done.cohort.members, done.kept);
     }
 }
@@ -140,20 +141,20 @@ impl Folding {
         change.clear();
         match range_of(members) {
             // Everybody's numbers lie together.
-            Some(range) => {
+            Some(range) if layout.kept == layout.control => {
                 let before = &repetition.kept[range.start * layout.kept..range.end * layout.kept];
                 change.extend(done.kept.iter().zip(before).map(|(now, before)| now - before));
             }
-            None => {
+            Some(_) | None => {
                 for (member, now) in members.iter().zip(done.kept.chunks_exact(layout.kept)) {
-                    let before = repetition.kept_by(*member);
-                    change.extend(now.iter().zip(before).map(|(now, before)| now - before));
+                    let both = now.iter().zip(repetition.kept_by(*member)).take(layout.control);
+                    change.extend(both.map(|(now, before)| now - before));
                 }
             }
         }
         shares.clear();
         shares.extend(members.iter().map(|one| protocol.weight(weights, one.0 as usize)));
-        let sent = &mut repetition.server[layout.dim..layout.broadcast()];
+        let sent = &mut repetition.server[layout.dim..][..layout.control];
         self.add(sent, &shares, &change);
         (self.change, self.shares) = (change, shares);
     }

@@ -65,7 +65,8 @@ impl Work for Lying<'_> {
     ) -> Result<(), WorkError> {
         let before = kept.to_vec();
         self.honest.work(order, tasks, deltas, kept, scratch)?;
-        let dim = Work::dim(self.honest);
+        let layout = self.honest.layout(order.protocol);
+        let (dim, each) = (layout.dim, layout.kept);
         let longest = order.longest().map_or(f64::INFINITY, |clip| clip * NEARLY);
         let pairs = tasks.iter().flat_map(|task| task.clients.iter().map(move |c| (task, *c)));
         let mut shortened = 0;
@@ -75,12 +76,13 @@ impl Work for Lying<'_> {
                 shortened += u64::from(length(delta) >= longest);
                 continue;
             };
-            let own = before.get(place * dim..(place + 1) * dim).unwrap_or_default();
+            let own = before.get(place * each..(place + 1) * each).unwrap_or_default();
             let length = NEARLY * self.believed(order, task.broadcast, (client, own));
             delta.iter_mut().zip(push).for_each(|(delta, push)| *delta = length * push);
-            if let Some(kept) = kept.get_mut(place * dim..(place + 1) * dim) {
+            if let Some(kept) = kept.get_mut(place * each..(place + 1) * each) {
                 kept.copy_from_slice(own);
-                let sent = &task.broadcast[dim..];
+                let kept = &mut kept[..layout.control];
+                let sent = layout.parts(task.broadcast).control;
                 keep_by_rule(order.protocol.local, order.total_step(), sent, kept, delta);
             }
         }

@@ -71,11 +71,11 @@ fn states_of_another_shape_are_refused() {
     let server = ServerRule::Momentum { rate: 1.0, beta: 0.5 };
     let momentum = Protocol { server, ..full };
     let others = [
-        (full, State::beginning(&full, 3, &[0.0], 2)),
-        (full, State::beginning(&full, 2, &[0.0, 0.0], 2)),
-        (scaffold, State::beginning(&full, 3, &[0.0, 0.0], 2)),
-        (full, State::beginning(&scaffold, 3, &[0.0, 0.0], 2)),
-        (momentum, State::beginning(&scaffold, 3, &[0.0, 0.0], 2)),
+        (full, State::beginning(&full, None, 3, &[0.0], 2)),
+        (full, State::beginning(&full, None, 2, &[0.0, 0.0], 2)),
+        (scaffold, State::beginning(&full, None, 3, &[0.0, 0.0], 2)),
+        (full, State::beginning(&scaffold, None, 3, &[0.0, 0.0], 2)),
+        (momentum, State::beginning(&scaffold, None, 3, &[0.0, 0.0], 2)),
     ];
     for (protocol, state) in others {
         assert_eq!(misfit(Course { state, ..course(protocol) }), "state");

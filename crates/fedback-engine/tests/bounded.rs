@@ -90,7 +90,7 @@ fn honest_work_is_believed_and_what_is_longer_is_not() {
         let protocol = any_protocol(place);
         let sampler = Arc::new(CohortSampler::new(&protocol, federation.weights().clone()));
         let start = problems::numbers(3 * place, federation.dim());
-        let mut at = State::beginning(&protocol, 5, &start, 1).repetitions.remove(0);
+        let mut at = State::beginning(&protocol, None, 5, &start, 1).repetitions.remove(0);
         let server = Server::new(protocol, sampler, Seed(5));
         let mut server = server.knowing(Arc::new(Reach::of(federation)));
         for round in (0..5).map(Round) {

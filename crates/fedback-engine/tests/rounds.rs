@@ -265,7 +265,7 @@ fn server_refuses_what_is_wrong() {
     let protocol = protocol(Scheme::Full);
     let sampler = Arc::new(CohortSampler::new(&protocol, [0.5, 0.5].into()));
     let mut server = Server::new(protocol, sampler, Seed(1));
-    let mut repetition = State::beginning(&protocol, 2, &[1.0, 2.0], 1).repetitions.remove(0);
+    let mut repetition = State::beginning(&protocol, None, 2, &[1.0, 2.0], 1).repetitions.remove(0);
     let (zero, one) = (ClientId(0), ClientId(1));
     let open = |server: &mut Server, at: &Repetition| server.open(at, Round(3), false).map(drop);
     let accept = |server: &mut Server, at: &Repetition, round, client, delta: &[f64]| {
@@ -307,7 +307,7 @@ fn iterates_rescale_theta_where_coefficients_do_not_sum_to_one() {
     cohort.coefficients = vec![0.75, 0.75];
     let folded = |aggregate| {
         let protocol = Protocol { aggregate, ..protocol(Scheme::Full) };
-        let mut at = State::beginning(&protocol, 3, &[10.0], 1).repetitions.remove(0);
+        let mut at = State::beginning(&protocol, None, 3, &[10.0], 1).repetitions.remove(0);
         let done = Done { cohort: &cohort, deltas: &[1.0, 3.0], kept: &[] };
         fold(&protocol, &[0.5, 0.3, 0.2], Round(0), &mut at, done, &mut Folding::default());
         at.theta()[0]

@@ -79,6 +79,12 @@ pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Uns
              there are no certificates or plans (`run` and `solve` know it)",
         ));
     }
+    if federation.memory().is_some() {
+        return Err(Unsupported::new(
+            "problem.response.memory",
+            "populations remember here, which no affine round is written down for yet",
+        ));
+    }
     // No `..`: whoever adds a part must say here what a round makes of it.
     let Protocol {
         scheme: _,

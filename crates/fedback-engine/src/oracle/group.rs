@@ -335,6 +335,7 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
         }
         // All of a population is the same at every step.
         let each = count;
+        let layout = federation.layout(order.protocol);
         local.resize(federation, self.size, R::READS);
         let mut everyone =
             tasks.iter().flat_map(|task| task.clients.iter().map(move |client| (task, client)));
@@ -356,14 +357,18 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
                     pools[size].draw(path, task.streams.client(client.0), drawn);
                 }
                 let at = size * blocks..(size + 1) * blocks;
-                let (theta, sent) = task.broadcast.split_at(dim);
-                local.theta[at.clone()].as_flattened_mut()[..dim].copy_from_slice(theta);
+                let sent = layout.parts(task.broadcast);
+                let (theta, model) = (sent.theta, local.theta[at.clone()].as_flattened_mut());
+                match federation.memory() {
+                    None => model[..dim].copy_from_slice(theta),
+                    Some(memory) => memory.answer(theta, sent.past, &mut model[..dim]),
+                }
                 if R::READS {
                     let anchor = &mut local.anchor[at.clone()].as_flattened_mut()[..dim];
                     anchor.copy_from_slice(theta);
                     let control = local.control[at.clone()].as_flattened_mut().iter_mut();
                     let kept = kept.iter().skip(place * dim);
-                    for ((control, sent), kept) in control.zip(sent).zip(kept) {
+                    for ((control, sent), kept) in control.zip(sent.control).zip(kept) {
                         *control = rule.control(*sent, *kept);
                     }
                 }
@@ -377,8 +382,16 @@ impl<O: Oracle, R: Rule, B: Blocks> Kernel for Steps<'_, O, R, B> {
             }
             let members = Members { pools: &pools[..size], batch, dim, blocks: self.blocks };
             let all = drawn.as_slice();
+            react(path, shift, &members, &clients[..size], local);
+            if federation.memory().is_some() {
+                // They have moved to where they answer; the models are those broadcast.
+                let models = members.each_mut(&mut local.theta).zip(deltas.chunks_exact(dim));
+                for (model, theta) in models {
+                    model.as_flattened_mut()[..dim].copy_from_slice(theta);
+                }
+            }
             for (step, &step_size) in order.step_sizes.iter().enumerate() {
-                if step == 0 || deploy == Deploy::Step {
+                if step > 0 && deploy == Deploy::Step {
                     react(path, shift, &members, &clients[..size], local);
                 }
                 let drawn = Drawn { all, round, first: step * each, count };

@@ -38,9 +38,15 @@ pub fn work<R: Rule>(
     };
     let shift = federation.shift().unwrap_or(&Shift::None);
     let filling = Filling { federation, shift, base, order };
+    let layout = federation.layout(order.protocol);
+    let mut answered = vec![0.0; federation.memory().map_or(0, |_| base.dim)];
     let (mut deltas, mut kept) = (deltas.chunks_mut(BLOCK), kept);
     let mut filled = 0;
     for task in tasks {
+        let sent = layout.parts(task.broadcast);
+        if let Some(memory) = federation.memory() {
+            memory.answer(sent.theta, sent.past, &mut answered);
+        }
         let mut rest = Rest { clients: task.clients, coordinate: 0 };
         while !rest.clients.is_empty() {
             let first = filled;
@@ -49,8 +55,9 @@ pub fn work<R: Rule>(
                 _ => block.fill_coordinates(filled, &filling, task, &mut rest),
             };
             if R::READS {
-                kept = block.control(rule, first..filled, &task.broadcast[base.dim..], kept);
+                kept = block.control(rule, first..filled, sent.control, kept);
             }
+            block.answer(first..filled, &answered);
             if filled == BLOCK {
                 let deltas = deltas.next().unwrap_or_default();
                 simd::run(Recursions { block, recursion, deltas });
@@ -266,6 +273,20 @@ impl LaneBlock {
             *control = rule.control(sent[*j as usize], *kept);
         }
         others
+    }
+
+    /// The populations of some lanes answer to another model than the one broadcast, for the whole round:
+    /// they have moved, and react no more.
+    #[inline(always)]
+    fn answer(&mut self, lanes: Range<usize>, answered: &[f64]) {
+        if answered.is_empty() {
+            return;
+        }
+        for lane in lanes {
+            let moved = self.sensitivity[lane] * answered[self.coordinate[lane] as usize];
+            self.mean[lane] += moved;
+            self.sensitivity[lane] = 0.0;
+        }
     }
 
     /// The words of one vector of lanes.

@@ -1,35 +1,36 @@
-//! The loop over local steps for rows that react one by one.
+//! The loop over local steps for observations that react one by one, or to more than one model.
 //!
-//! A row is drawn as everywhere, by its word of the client's stream; what becomes of it (does it move, what
-//! is its label now, does it stay) takes one uniform number at the same place of a stream beside that. So
-//! every response sees the same rows under one seed. Rows are copied as they have become, and then the
-//! gradient is that of any rows.
+//! A row is drawn as everywhere, by its word of the client's stream; what becomes of it (which model does it
+//! answer to, does it move, what is its label now, does it stay) takes one uniform number at the same place of
+//! a stream beside that. So every response sees the same rows under one seed. Rows are copied as they have
+//! become, and then the gradient is that of any rows. Of normal data a batch's mean is drawn as such, as
+//! in the other kernels.
 
-use fedback_core::base::Table;
+use fedback_core::base::{Base, Gaussian, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
+use fedback_core::memory::Memory;
+use fedback_core::normal;
 use fedback_core::protocol::{Batch, Deploy};
-use fedback_core::response::{By, Lure, Response, Retention, Rows};
+use fedback_core::response::{By, Lure, Response, Retention, Shift};
 use fedback_core::simd::LANES;
 use fedback_core::stream::{Purpose, Stream};
 
 use crate::rule::{Coordinate, Rule, StepSizes};
 use crate::work::{Order, Task};
 
-/// Clients whose rows react one by one.
+/// Clients whose observations react one by one, or that remember their own local steps.
 pub struct Reacting<'a, R> {
     /// The problem.
     pub federation: &'a Federation,
-    /// Its rows.
-    pub table: &'a Table,
     /// What is asked of the clients.
     pub order: &'a Order<'a>,
     /// Who they are.
     pub tasks: &'a [Task<'a>],
     /// Their updates.
     pub deltas: &'a mut [f64],
-    /// What they kept, where the rule keeps something.
-    pub kept: &'a [f64],
+    /// What they kept; takes what their populations remember now.
+    pub kept: &'a mut [f64],
     /// What they make of gradients.
     pub rule: R,
 }
@@ -37,46 +38,52 @@ pub struct Reacting<'a, R> {
 impl<R: Rule> Reacting<'_, R> {
     /// Works, one client after the other.
     pub fn work(self) {
-        let Reacting { federation, table, order, tasks, deltas, kept, rule } = self;
+        let Reacting { federation, order, tasks, deltas, kept, rule } = self;
         let (dim, ridge) = (federation.dim(), federation.ridge());
+        let layout = federation.layout(order.protocol);
         let (mut w, mut gradient, mut control) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
         let mut drawn = Drawn::default();
-        let mut kept = kept.chunks_exact(dim);
+        let mut kept = kept.chunks_exact_mut(layout.kept.max(1));
         let everyone =
             tasks.iter().flat_map(|task| task.clients.iter().map(move |client| (task, client)));
         for ((task, &client), delta) in everyone.zip(deltas.chunks_exact_mut(dim)) {
-            let (theta, sent) = task.broadcast.split_at(dim);
+            let sent = layout.parts(task.broadcast);
             let own = kept.next().unwrap_or_default();
-            for ((control, sent), kept) in control.iter_mut().zip(sent).zip(own) {
+            let (own, past) = own.split_at_mut(layout.control.min(own.len()));
+            for ((control, sent), kept) in control.iter_mut().zip(sent.control).zip(own) {
                 *control = rule.control(*sent, *kept);
             }
-            w.copy_from_slice(theta);
+            w.copy_from_slice(sent.theta);
             let scale = order.objective_scale(federation.weights(), client);
-            let mut people = People::new(federation, table, task, client.0);
+            let mut people = People::new(federation, task, client.0);
             for (step, &step_size) in order.step_sizes.iter().enumerate() {
-                if step == 0 || order.protocol.deploy == Deploy::Step {
-                    people.react(&w);
+                match order.protocol.deploy {
+                    Deploy::Round if step == 0 => people.deploy(&w, sent.past),
+                    Deploy::Round => {}
+                    Deploy::Step => {
+                        people.deploy(&w, past);
+                        if let Some(memory) = federation.memory() {
+                            memory.take_in(&w, past);
+                        }
+                    }
                 }
                 match order.protocol.batch {
                     Batch::Sampled(batch) => {
-                        people.draw((step * batch) as u64, batch, &mut drawn);
+                        people.draw(step as u64, batch, &mut drawn);
                         drawn.gradient(federation.loss(), &w, &mut gradient);
                         for ((gradient, ridge), w) in gradient.iter_mut().zip(&ridge).zip(&w) {
                             *gradient += ridge * w;
                         }
                     }
-                    Batch::All => {
-                        let population = federation.population(client.0 as usize);
-                        population.gradient(&w, &people.deployed, &mut gradient);
-                    }
+                    Batch::All => people.expect(&w, &mut gradient),
                 }
                 let size = StepSizes { plain: step_size, gradient: step_size * scale };
                 for j in 0..dim {
-                    let at = Coordinate { w: w[j], theta: theta[j], control: control[j] };
+                    let at = Coordinate { w: w[j], theta: sent.theta[j], control: control[j] };
                     w[j] = rule.step(at, gradient[j], size);
                 }
             }
-            for ((delta, w), theta) in delta.iter_mut().zip(&w).zip(theta) {
+            for ((delta, w), theta) in delta.iter_mut().zip(&w).zip(sent.theta) {
                 *delta = w - theta;
             }
         }
@@ -87,11 +94,10 @@ impl<R: Rule> Reacting<'_, R> {
 pub struct ReactingLosses<'a> {
     /// The problem.
     pub federation: &'a Federation,
-    /// Its rows.
-    pub table: &'a Table,
     /// What a loss is taken over.
-    pub batch: Batch,
-    /// Who they are; their rows react to what was broadcast.
+    pub order: &'a Order<'a>,
+    /// Who they are; their populations react to what was broadcast. What those remember that see local
+    /// steps is not known here: they answer to the broadcast alone.
     pub task: &'a Task<'a>,
     /// The model that is judged.
     pub theta: &'a [f64],
@@ -102,17 +108,28 @@ pub struct ReactingLosses<'a> {
 impl ReactingLosses<'_> {
     /// Judges.
     pub fn work(self) {
-        let ReactingLosses { federation, table, batch, task, theta, out } = self;
-        let deployed = &task.broadcast[..federation.dim()];
+        let ReactingLosses { federation, order, task, theta, out } = self;
+        let layout = federation.layout(order.protocol);
+        let sent = layout.parts(task.broadcast);
+        let alone;
+        let past = match (federation.memory(), sent.past.is_empty()) {
+            (Some(memory), true) => {
+                alone = sent.theta.repeat(memory.vectors());
+                &alone[..]
+            }
+            (Some(_) | None, _) => sent.past,
+        };
         let mut drawn = Drawn::default();
         for (&client, out) in task.clients.iter().zip(out) {
-            *out = match batch {
-                Batch::All => federation.population(client.0 as usize).risk(theta, deployed),
+            let mut people = People::new(federation, task, client.0);
+            people.deploy(sent.theta, past);
+            *out = match order.protocol.batch {
+                Batch::All => people.risk(theta),
                 Batch::Sampled(batch) => {
-                    let mut people = People::new(federation, table, task, client.0);
-                    people.react(deployed);
                     people.draw(0, batch, &mut drawn);
-                    drawn.loss(federation.loss(), theta) + federation.penalty(theta)
+                    drawn.loss(federation.loss(), theta)
+                        + people.unseen(batch)
+                        + federation.penalty(theta)
                 }
             };
         }
@@ -161,17 +178,24 @@ impl Drawn {
     }
 }
 
-/// What a client's rows do under what is deployed now.
+/// What a client's population does under what is deployed now.
 struct People<'a> {
     federation: &'a Federation,
-    rows: Rows<'a>,
     client: usize,
     /// Which rows are drawn.
     data: Stream,
     /// What becomes of them.
     reactions: Stream,
-    deployed: Vec<f64>,
-    /// How far bounds let rows be pushed.
+    /// The models that they answer to, one after the other.
+    answered: Vec<f64>,
+    /// One for each of those.
+    parts: Vec<Part>,
+}
+
+/// What an equal part of a population does under the model that it answers to.
+#[derive(Clone, Default)]
+struct Part {
+    /// How far all observations move, or are pushed against bounds.
     push: Vec<f64>,
     /// What draws rows to the threshold.
     lure: Option<Lure>,
@@ -186,133 +210,247 @@ const TRIES: u64 = 64;
 const FAR: u64 = 1 << 40;
 
 impl<'a> People<'a> {
-    fn new(federation: &'a Federation, table: &'a Table, task: &Task<'_>, client: u32) -> Self {
-        let (loss, cells) = (federation.loss(), federation.cells());
+    fn new(federation: &'a Federation, task: &Task<'_>, client: u32) -> Self {
+        let answers = federation.memory().map_or(1, Memory::answers);
         People {
             federation,
-            rows: Rows { table, client: client as usize, loss, cells },
             client: client as usize,
             data: task.streams.client(client),
             reactions: task.streams.beside(Purpose::Reaction).client(client),
-            deployed: Vec::new(),
-            push: Vec::new(),
-            lure: None,
-            upto: Vec::new(),
+            answered: vec![0.0; answers * federation.dim()],
+            parts: vec![Part::default(); answers],
         }
     }
 
-    /// Takes in what is deployed.
-    fn react(&mut self, deployed: &[f64]) {
-        self.deployed.clear();
-        self.deployed.extend_from_slice(deployed);
-        match self.federation.response() {
-            Response::Shift(_) | Response::Outcome(_) => {}
-            Response::Bounded(bounded) => {
-                self.push.resize(deployed.len(), 0.0);
-                bounded.push(self.client, deployed, &mut self.push);
+    /// Takes in what is deployed, on top of what is remembered.
+    fn deploy(&mut self, deployed: &[f64], past: &[f64]) {
+        match self.federation.memory() {
+            None => self.answered.copy_from_slice(deployed),
+            Some(memory) => memory.answer(deployed, past, &mut self.answered),
+        }
+        let (federation, client) = (self.federation, self.client);
+        let models = self.answered.chunks_exact(federation.dim());
+        for (part, model) in self.parts.iter_mut().zip(models) {
+            part.react(federation, client, model);
+        }
+    }
+
+    fn model(&self, part: usize) -> &[f64] {
+        let dim = self.federation.dim();
+        &self.answered[part * dim..][..dim]
+    }
+
+    /// The part that an observation belongs to, and a uniform number for what else may become of it.
+    fn place(&self, n: u64) -> (usize, f64) {
+        let scaled = self.reactions.uniform(n) * self.parts.len() as f64;
+        let part = (scaled as usize).min(self.parts.len() - 1);
+        (part, scaled - part as f64)
+    }
+
+    /// The expected gradient.
+    fn expect(&self, theta: &[f64], out: &mut [f64]) {
+        let population = self.federation.population(self.client);
+        if let [_] = self.parts[..] {
+            return population.gradient(theta, &self.answered, out);
+        }
+        let (mut own, share) = (vec![0.0; theta.len()], 1.0 / self.parts.len() as f64);
+        out.fill(0.0);
+        for part in 0..self.parts.len() {
+            population.gradient(theta, self.model(part), &mut own);
+            out.iter_mut().zip(&own).for_each(|(out, own)| *out += share * own);
+        }
+    }
+
+    /// The expected loss, penalty included.
+    fn risk(&self, theta: &[f64]) -> f64 {
+        let population = self.federation.population(self.client);
+        let parts = 0..self.parts.len();
+        let sum: f64 = parts.map(|part| population.risk(theta, self.model(part))).sum();
+        sum / self.parts.len() as f64
+    }
+
+    /// What the loss of a batch's mean leaves out: how far normal observations are from that.
+    fn unseen(&self, batch: usize) -> f64 {
+        match self.federation.base() {
+            Base::Gaussian(base) => {
+                let each = base.noise * base.noise * (1.0 - 1.0 / batch as f64);
+                0.5 * base.dim as f64 * each
             }
-            Response::Strategic(strategic) => self.lure = strategic.lure(deployed),
+            Base::Table(_) => 0.0,
+        }
+    }
+
+    /// Draws the batch of a step.
+    fn draw(&self, step: u64, batch: usize, out: &mut Drawn) {
+        out.features.clear();
+        out.labels.clear();
+        match self.federation.base() {
+            Base::Gaussian(base) => self.draw_mean(base, step, batch, out),
+            Base::Table(table) => {
+                let first = step * batch as u64;
+                (first..first + batch as u64).for_each(|n| self.draw_row(table, n, out));
+            }
+        }
+    }
+
+    /// The mean of a batch of normal data.
+    fn draw_mean(&self, base: &Gaussian, step: u64, batch: usize, out: &mut Drawn) {
+        let noise = base.noise / (batch as f64).sqrt();
+        let (first, share) = (step * base.dim as u64, 1.0 / batch as f64);
+        let numbers = base
+            .mean(self.client)
+            .iter()
+            .zip(first..)
+            .map(|(mean, n)| mean + noise * self.data.normal(normal::ziggurat(), n));
+        out.features.extend(numbers);
+        out.labels.push(0.0);
+        if let [part] = &self.parts[..] {
+            return out.features.iter_mut().zip(&part.push).for_each(|(z, push)| *z += push);
+        }
+        for n in step * batch as u64..(step + 1) * batch as u64 {
+            let push = &self.parts[self.place(n).0].push;
+            out.features.iter_mut().zip(push).for_each(|(z, push)| *z += share * push);
+        }
+    }
+
+    /// A row as it has become.
+    fn draw_row(&self, table: &Table, n: u64, out: &mut Drawn) {
+        let (features, labels) = table.block(self.client);
+        let dim = self.federation.dim();
+        // Of a single part the number is drawn where it is needed.
+        let (part, drawn) = match self.parts.len() {
+            1 => (0, None),
+            _ => {
+                let (part, uniform) = self.place(n);
+                (part, Some(uniform))
+            }
+        };
+        let (model, part) = (self.model(part), &self.parts[part]);
+        let uniform = || drawn.unwrap_or_else(|| self.reactions.uniform(n));
+        let row = self.choose(table, n, part, labels.len());
+        let (x, mut label) = (&features[row * dim..][..dim], labels[row]);
+        let start = out.features.len();
+        out.features.extend_from_slice(x);
+        let moved = &mut out.features[start..];
+        match self.federation.response() {
+            Response::Retention(_) => {}
+            Response::Shift(_) => moved.iter_mut().zip(&part.push).for_each(|(x, push)| *x += push),
+            Response::Bounded(bounded) => {
+                for (j, (x, push)) in moved.iter_mut().zip(&part.push).enumerate() {
+                    *x = bounded.within(j, *x + push);
+                }
+            }
+            Response::Strategic(strategic) => {
+                if let Some(lure) = &part.lure {
+                    let (chance, times) = strategic.moves(lure, dot(x, model));
+                    if chance > 0.0 && uniform() < chance {
+                        for (x, towards) in moved.iter_mut().zip(&lure.towards) {
+                            *x += times * towards;
+                        }
+                    }
+                }
+            }
+            Response::Outcome(outcome) => {
+                let score = dot(x, model);
+                label = match self.federation.loss() {
+                    Loss::Squared { .. } => label + outcome.strength[self.client] * score,
+                    Loss::Mean | Loss::Logistic { .. } => {
+                        outcome.label(self.client, label, score, uniform())
+                    }
+                };
+            }
+        }
+        out.labels.push(label);
+    }
+
+    /// The row that the n-th draw comes to.
+    fn choose(&self, table: &Table, n: u64, part: &Part, count: usize) -> usize {
+        let Response::Retention(retention) = self.federation.response() else {
+            return self.data.index(n, count);
+        };
+        match (retention.by, self.federation.cells()) {
+            (By::Label | By::Column, Some(cells)) => {
+                let cell = part.cell(self.reactions.uniform(n));
+                let rows = cells.rows(self.client, cell);
+                rows[self.data.index(n, rows.len())] as usize
+            }
+            (By::Row, _) => self.choose_who_stays(table, retention, n, count),
+            (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
+        }
+    }
+
+    /// A row that stays: the first of some that does, or one by the shares that all of them have.
+    fn choose_who_stays(
+        &self,
+        table: &Table,
+        retention: &Retention,
+        n: u64,
+        count: usize,
+    ) -> usize {
+        let (features, labels) = table.block(self.client);
+        let dim = self.federation.dim();
+        for tried in 0..TRIES {
+            let place = n + tried * FAR;
+            let row = self.data.index(place, count);
+            let x = &features[row * dim..][..dim];
+            let loss = self.federation.loss().value(&self.answered, x, labels[row]);
+            let staying = libm::exp(retention.staying(self.client, loss).log);
+            if self.reactions.uniform(place) < staying {
+                return row;
+            }
+        }
+        let mut part = Part::default();
+        part.share_out(self.federation, retention, self.client, &self.answered);
+        part.cell(self.reactions.uniform(n + TRIES * FAR))
+    }
+}
+
+impl Part {
+    /// Takes in the model that is answered to.
+    fn react(&mut self, federation: &Federation, client: usize, model: &[f64]) {
+        match federation.response() {
+            Response::Outcome(_) => {}
+            Response::Shift(Shift::None) => self.push.clear(),
+            Response::Shift(shift) => {
+                self.push.resize(model.len(), 0.0);
+                shift.apply(client, model, &mut self.push);
+            }
+            Response::Bounded(bounded) => {
+                self.push.resize(model.len(), 0.0);
+                bounded.push(client, model, &mut self.push);
+            }
+            Response::Strategic(strategic) => self.lure = strategic.lure(model),
             Response::Retention(retention) => match retention.by {
                 By::Client | By::Row => {}
-                By::Label | By::Column => self.share_out(retention),
+                By::Label | By::Column => self.share_out(federation, retention, client, model),
             },
         }
     }
 
     /// Works out what is left of every cell, or of every row.
-    fn share_out(&mut self, retention: &Retention) {
+    fn share_out(
+        &mut self,
+        federation: &Federation,
+        retention: &Retention,
+        client: usize,
+        model: &[f64],
+    ) {
         let mut total = 0.0;
         self.upto.clear();
-        for share in retention.reacted(&self.rows, &self.deployed, false).shares {
+        let Some(rows) = federation.rows(client) else { return };
+        for share in retention.reacted(&rows, model, false).shares {
             total += share;
             self.upto.push(total);
         }
     }
 
     /// The place that a uniform number has among cumulated shares.
-    fn place(&self, uniform: f64) -> usize {
+    fn cell(&self, uniform: f64) -> usize {
         let all = self.upto.last().copied().unwrap_or(1.0);
         let place = self.upto.partition_point(|upto| *upto <= uniform * all);
         // Rounding must not lead to a cell that is empty.
         let last = self.upto.partition_point(|upto| *upto < all);
         place.min(last)
-    }
-
-    /// Draws a batch, which begins at a word of the stream.
-    fn draw(&mut self, first: u64, batch: usize, out: &mut Drawn) {
-        out.features.clear();
-        out.labels.clear();
-        let (features, labels) = self.rows.table.block(self.client);
-        let dim = self.deployed.len();
-        for n in first..first + batch as u64 {
-            let row = self.choose(n, labels.len());
-            let (x, mut label) = (&features[row * dim..][..dim], labels[row]);
-            let start = out.features.len();
-            out.features.extend_from_slice(x);
-            let moved = &mut out.features[start..];
-            match self.federation.response() {
-                Response::Shift(_) | Response::Retention(_) => {}
-                Response::Bounded(bounded) => {
-                    for (j, (x, push)) in moved.iter_mut().zip(&self.push).enumerate() {
-                        *x = bounded.within(j, *x + push);
-                    }
-                }
-                Response::Strategic(strategic) => {
-                    if let Some(lure) = &self.lure {
-                        let (chance, times) = strategic.moves(lure, dot(x, &self.deployed));
-                        if chance > 0.0 && self.reactions.uniform(n) < chance {
-                            for (x, towards) in moved.iter_mut().zip(&lure.towards) {
-                                *x += times * towards;
-                            }
-                        }
-                    }
-                }
-                Response::Outcome(outcome) => {
-                    let score = dot(x, &self.deployed);
-                    label = match self.rows.loss {
-                        Loss::Squared { .. } => label + outcome.strength[self.client] * score,
-                        Loss::Mean | Loss::Logistic { .. } => {
-                            outcome.label(self.client, label, score, self.reactions.uniform(n))
-                        }
-                    };
-                }
-            }
-            out.labels.push(label);
-        }
-    }
-
-    /// The row that the n-th draw comes to.
-    fn choose(&mut self, n: u64, count: usize) -> usize {
-        let Response::Retention(retention) = self.federation.response() else {
-            return self.data.index(n, count);
-        };
-        match (retention.by, self.rows.cells) {
-            (By::Label | By::Column, Some(cells)) => {
-                let cell = self.place(self.reactions.uniform(n));
-                let rows = cells.rows(self.client, cell);
-                rows[self.data.index(n, rows.len())] as usize
-            }
-            (By::Row, _) => self.choose_who_stays(retention, n, count),
-            (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
-        }
-    }
-
-    /// A row that stays: the first of some that does, or one by the shares that all of them have.
-    fn choose_who_stays(&mut self, retention: &Retention, n: u64, count: usize) -> usize {
-        let (features, labels) = self.rows.table.block(self.client);
-        let dim = self.deployed.len();
-        for tried in 0..TRIES {
-            let place = n + tried * FAR;
-            let row = self.data.index(place, count);
-            let x = &features[row * dim..][..dim];
-            let loss = self.rows.loss.value(&self.deployed, x, labels[row]);
-            let staying = libm::exp(retention.staying(self.client, loss).log);
-            if self.reactions.uniform(place) < staying {
-                return row;
-            }
-        }
-        self.share_out(retention);
-        self.place(self.reactions.uniform(n + TRIES * FAR))
     }
 }
 

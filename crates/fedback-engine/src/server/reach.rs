@@ -7,8 +7,10 @@
 use fedback_core::base::Base;
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
+use fedback_core::memory::Memory;
 use fedback_core::protocol::{Deploy, LocalRule, Protocol};
 use fedback_core::response::Response;
+use fedback_core::state::Layout;
 
 use crate::rule::length;
 
@@ -23,6 +25,7 @@ const SMOOTHINGS: f64 = 75.0;
 pub struct Reach {
     clients: Vec<Extent>,
     loss: Loss,
+    memory: Option<Memory>,
     dim: usize,
 }
 
@@ -75,7 +78,8 @@ impl Reach {
             let scale = count as f64 * share;
             Extent { row, label, response, push, strength, scale }
         };
-        Reach { clients: (0..count).map(extent).collect(), loss: federation.loss(), dim }
+        let (loss, memory) = (federation.loss(), federation.memory());
+        Reach { clients: (0..count).map(extent).collect(), loss, memory, dim }
     }
 
     /// How long an honest delta of a client that kept something can be in a round of steps of these
@@ -89,9 +93,13 @@ impl Reach {
     ) -> f64 {
         let Some(extent) = self.clients.get(client.0 as usize) else { return 0.0 };
         let scale = if protocol.scale_objectives { extent.scale } else { 1.0 };
-        let (theta, sent) = broadcast.split_at(self.dim);
-        let start = length(theta);
-        let control = length(sent) + length(kept);
+        let layout = Layout::new(protocol, self.memory, self.dim, self.clients.len());
+        let sent = layout.parts(broadcast);
+        let (kept, own) = kept.split_at(layout.control);
+        let start = length(sent.theta);
+        let control = length(sent.control) + length(kept);
+        let past = sent.past.chunks_exact(self.dim).chain(own.chunks_exact(self.dim));
+        let remembered = past.map(length).fold(0.0, f64::max);
         let mut moved = 0.0;
         for size in sizes {
             let theta = start + moved;
@@ -99,6 +107,7 @@ impl Reach {
                 Deploy::Step => theta,
                 Deploy::Round => start,
             };
+            let deployed = deployed.max(remembered);
             let row = extent.row + extent.push + extent.response * deployed;
             let label = extent.label + extent.strength * row * deployed;
             let gradient = match self.loss {

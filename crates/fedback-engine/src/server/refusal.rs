@@ -121,8 +121,13 @@ pub(super) fn refuse_nonsense(
     if layout.kept == 0 {
         return Ok(());
     }
-    let mut honest = kept.to_vec();
-    keep_by_rule(protocol.local, total, &broadcast[layout.dim..], &mut honest, &update.delta);
+    if let Some(bad) = update.kept.iter().position(|number| !number.is_finite()) {
+        return Err(Refusal::KeptOther(bad));
+    }
+    // What a population remembers is its own affair: it enters no other client's work.
+    let (control, sent) = (layout.control, layout.parts(broadcast).control);
+    let mut honest = kept[..control].to_vec();
+    keep_by_rule(protocol.local, total, sent, &mut honest, &update.delta);
     match update.kept.iter().zip(&honest).position(|(kept, honest)| kept != honest) {
         Some(place) => Err(Refusal::KeptOther(place)),
         None => Ok(()),

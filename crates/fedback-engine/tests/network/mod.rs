@@ -136,7 +136,7 @@ impl<'a> Network<'a> {
     }
 
     fn layout(&self) -> Layout {
-        Layout::new(&self.protocol, DIM, CLIENTS)
+        Layout::new(&self.protocol, None, DIM, CLIENTS)
     }
 
     /// What was broadcast to the clients of a repetition.
