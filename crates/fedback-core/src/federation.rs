@@ -74,6 +74,31 @@ pub struct MeanField {
     pub cost: DVector<f64>,
 }
 
+/// What is remembered where those who leave come back slowly: the shares that they have at first.
+fn renewed(
+    weights: &[f64],
+    base: &Base,
+    response: &Response,
+    cells: Option<&Cells>,
+) -> Option<Past> {
+    let Response::Retention(retention) = response else { return None };
+    if retention.renewal == 1.0 {
+        return None;
+    }
+    let Some(cells) = cells else {
+        let memory = Memory::Renewal { shares: 1, weights: true };
+        return Some(Past { memory, start: weights.into() });
+    };
+    let all = 0..base.clients();
+    let share = |client, cell| {
+        let own = cells.rows(client, cell).len() as f64;
+        own / (0..cells.count()).map(|cell| cells.rows(client, cell).len()).sum::<usize>() as f64
+    };
+    let start = all.flat_map(|client| (0..cells.count()).map(move |cell| share(client, cell)));
+    let memory = Memory::Renewal { shares: cells.count(), weights: false };
+    Some(Past { memory, start: start.collect() })
+}
+
 /// How far the sum of weights may be from one.
 const WEIGHTS_TOLERANCE: f64 = 1e-9;
 
@@ -115,7 +140,8 @@ impl Federation {
             | Response::Strategic(_)
             | Response::Outcome(_) => None,
         };
-        Federation { weights, base, response, loss, cells, past: None }
+        let past = renewed(&weights, &base, &response, cells.as_deref());
+        Federation { weights, base, response, loss, cells, past }
     }
 
     /// The same problem with populations that remember `start` and answer as `memory` says; without
@@ -157,7 +183,10 @@ impl Federation {
     pub fn with_weights(&self, weights: impl Into<Arc<[f64]>>) -> Result<Self, Misfit> {
         let weights = weights.into();
         check_weights(&weights, self.base.clients())?;
-        Ok(Federation { weights, ..self.clone() })
+        let other = Federation { weights, ..self.clone() };
+        let cells = other.cells.as_deref();
+        let renewed = renewed(&other.weights, &other.base, &other.response, cells);
+        Ok(Federation { past: renewed.or(other.past), ..other })
     }
 
     /// The same clients under another response.
@@ -167,8 +196,8 @@ impl Federation {
         let (weights, base) = (self.weights.clone(), self.base.clone());
         let other = Federation::of(weights, base, Arc::new(response), self.loss);
         match &self.past {
-            Some(past) => other.remembering(past.memory, &past.start),
-            None => Ok(other),
+            Some(past) if self.retention().is_none() => other.remembering(past.memory, &past.start),
+            Some(_) | None => Ok(other),
         }
     }
 
@@ -179,7 +208,10 @@ impl Federation {
                 let base = Base::Table(table.thinned(table.len().div_ceil(rows)));
                 let (weights, response) = (self.weights.clone(), self.response.clone());
                 let thin = Federation::of(weights, Arc::new(base), response, self.loss);
-                Federation { past: self.past.clone(), ..thin }
+                match self.retention() {
+                    None => Federation { past: self.past.clone(), ..thin },
+                    Some(_) => thin,
+                }
             }
             Base::Table(_) | Base::Gaussian(_) => self.clone(),
         }

@@ -5,6 +5,7 @@
 //! | [`Inertia`](Memory::Inertia) | D(s), s ← (1 − rate) s + rate φ at every deployment φ | s |
 //! | [`Delay`](Memory::Delay) | D of the model deployed so many deployments ago | those in between |
 //! | [`Staggered`](Memory::Staggered) | equal parts of D of the last so many | all but the last |
+//! | [`Renewal`](Memory::Renewal) | shares of those who have stayed so far, and who is new | the shares |
 //!
 //! A deployment is a broadcast, which all clients see, or under `deploy = "step"` a client's own local
 //! step. Stable and optimal points are those without memory; how they are reached is not (Brown, Hod
@@ -32,6 +33,13 @@ pub enum Memory {
         /// So many parts, at least two.
         parts: usize,
     },
+    /// Those who leave come back slowly ([`Retention`](crate::response::Retention)).
+    Renewal {
+        /// Shares of a client: of its cells, or its own.
+        shares: usize,
+        /// Whether they are the clients' weights, which all broadcasts change, whatever is deployed.
+        weights: bool,
+    },
 }
 
 /// A memory, and what is remembered before anything is deployed.
@@ -39,7 +47,8 @@ pub enum Memory {
 pub struct Past {
     /// How populations remember.
     pub memory: Memory,
-    /// The model that they have been answering to all along.
+    /// The model that they have been answering to all along; of those who leave the shares, client after
+    /// client.
     pub start: Arc<[f64]>,
 }
 
@@ -67,19 +76,21 @@ impl Memory {
             Memory::Inertia { rate: 1.0 }
             | Memory::Delay { deployments: 0 }
             | Memory::Staggered { parts: 1 } => Ok(None),
-            Memory::Inertia { .. } | Memory::Delay { .. } | Memory::Staggered { .. } => {
-                Ok(Some(self))
-            }
+            Memory::Inertia { .. }
+            | Memory::Delay { .. }
+            | Memory::Staggered { .. }
+            | Memory::Renewal { .. } => Ok(Some(self)),
         }
     }
 
-    /// How many vectors of θ's length are remembered.
+    /// How many models are remembered.
     #[inline]
-    pub fn vectors(self) -> usize {
+    pub fn models(self) -> usize {
         match self {
             Memory::Inertia { .. } => 1,
             Memory::Delay { deployments } => deployments,
             Memory::Staggered { parts } => parts - 1,
+            Memory::Renewal { .. } => 0,
         }
     }
 
@@ -87,7 +98,7 @@ impl Memory {
     #[inline]
     pub fn answers(self) -> usize {
         match self {
-            Memory::Inertia { .. } | Memory::Delay { .. } => 1,
+            Memory::Inertia { .. } | Memory::Delay { .. } | Memory::Renewal { .. } => 1,
             Memory::Staggered { parts } => parts,
         }
     }
@@ -113,6 +124,7 @@ impl Memory {
                 }
             }
             Memory::Delay { .. } => answered.copy_from_slice(&past[past.len() - dim..]),
+            Memory::Renewal { .. } => answered.copy_from_slice(deployed),
             Memory::Staggered { .. } => {
                 answered[..dim].copy_from_slice(deployed);
                 answered[dim..].copy_from_slice(past);
@@ -120,7 +132,7 @@ impl Memory {
         }
     }
 
-    /// What is remembered once φ was deployed.
+    /// What is remembered once φ was deployed. Shares are renewed by whoever knows the rows.
     #[inline]
     pub fn take_in(self, deployed: &[f64], past: &mut [f64]) {
         match self {
@@ -129,6 +141,7 @@ impl Memory {
                     *s = (1.0 - rate) * *s + rate * phi;
                 }
             }
+            Memory::Renewal { .. } => {}
             Memory::Delay { .. } | Memory::Staggered { .. } => {
                 past.rotate_right(deployed.len());
                 past[..deployed.len()].copy_from_slice(deployed);
@@ -138,9 +151,14 @@ impl Memory {
 }
 
 impl Past {
-    /// What is remembered before anything is deployed.
+    /// What is remembered before anything is deployed: by everybody alike, or client after client.
     pub fn beginning(&self) -> Vec<f64> {
-        self.start.repeat(self.memory.vectors())
+        match self.memory {
+            Memory::Renewal { .. } => self.start.to_vec(),
+            Memory::Inertia { .. } | Memory::Delay { .. } | Memory::Staggered { .. } => {
+                self.start.repeat(self.memory.models())
+            }
+        }
     }
 }
 

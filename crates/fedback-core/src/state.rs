@@ -53,10 +53,15 @@ impl Layout {
     /// populations remember.
     pub fn new(protocol: &Protocol, memory: Option<Memory>, dim: usize, clients: usize) -> Self {
         let control = if protocol.local.keeps() { dim } else { 0 };
-        let past = memory.map_or(0, |memory| memory.vectors() * dim);
+        let (all, own) = match memory {
+            None => (0, 0),
+            Some(Memory::Renewal { shares, .. }) => (clients * shares, shares),
+            Some(memory) => (memory.models() * dim, memory.models() * dim),
+        };
+        let weights = matches!(memory, Some(Memory::Renewal { weights: true, .. }));
         let (sent, kept) = match protocol.deploy {
-            Deploy::Round => (control + past, control),
-            Deploy::Step => (control, control + past),
+            Deploy::Step if !weights => (control, control + own),
+            Deploy::Step | Deploy::Round => (control + all, control),
         };
         let own = dim * protocol.server.vectors();
         Layout { dim, sent, own, clients, kept, control, memory }
@@ -162,13 +167,20 @@ impl Repetition {
         }
     }
 
+    /// What all populations remember of broadcasts; empty where they do not.
+    #[inline]
+    pub fn past_mut(&mut self) -> &mut [f64] {
+        let Layout { dim, sent, control, .. } = self.layout;
+        &mut self.server[dim + control..dim + sent]
+    }
+
     /// What was broadcast has been deployed to all populations: those that remember broadcasts take
     /// in θ of `before`, the server's block as it was then.
     #[inline]
     pub fn remember(&mut self, before: &[f64]) {
         let Layout { dim, sent, control, memory, .. } = self.layout;
         if let Some(memory) = memory.filter(|_| sent > control) {
-            memory.take_in(&before[..dim], &mut self.server[dim + control..dim + sent]);
+            memory.take_in(&before[..dim], self.past_mut());
         }
     }
 
@@ -202,8 +214,10 @@ impl Repetition {
 fn kept_first(layout: Layout, past: &[f64]) -> Vec<f64> {
     let mut kept = vec![0.0; layout.all_kept()];
     if layout.kept > layout.control {
-        for own in kept.chunks_exact_mut(layout.kept) {
-            own[layout.control..].copy_from_slice(past);
+        let each = layout.kept - layout.control;
+        for (client, own) in kept.chunks_exact_mut(layout.kept).enumerate() {
+            let first = if past.len() == each { 0 } else { client * each };
+            own[layout.control..].copy_from_slice(&past[first..first + each]);
         }
     }
     kept

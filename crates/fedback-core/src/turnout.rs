@@ -4,8 +4,10 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::base::Base;
 use crate::federation::Federation;
+use crate::memory::Memory;
 use crate::population::{Expansion, Performative};
-use crate::response::By;
+use crate::response::{By, Rest, renew};
+use crate::state::Repetition;
 
 /// What clients count for where φ is deployed.
 #[derive(Clone, Debug)]
@@ -52,20 +54,43 @@ impl Federation {
         if !retention.weighs() {
             return Turnout { shares: weights.to_vec(), slopes: Vec::new(), retained };
         }
-        let counting = || self.counting().map(|client| logs[client]);
-        let most = counting().fold(f64::NEG_INFINITY, f64::max);
-        let parts = weights.iter().zip(&logs).map(|(p, log)| p * libm::exp(log - most));
-        let mut shares: Vec<f64> = parts.collect();
-        let total: f64 = shares.iter().sum();
-        shares.iter_mut().for_each(|share| *share /= total);
+        let Rest { shares, pull } = Rest::of(weights.to_vec(), &logs, retention.renewal);
         if !slopes {
             return Turnout { shares, slopes: Vec::new(), retained };
         }
-        let mut mean = DVector::zeros(deployed.len());
-        shares.iter().zip(&own_slopes).for_each(|(share, slope)| mean.axpy(*share, slope, 1.0));
-        let each = shares.iter().zip(own_slopes).map(|(share, slope)| (slope - &mean) * *share);
+        let (mut mean, pulled) = (DVector::zeros(deployed.len()), pull.iter().sum::<f64>());
+        if pulled > 0.0 {
+            let both = pull.iter().zip(&own_slopes);
+            both.for_each(|(pull, slope)| mean.axpy(pull / pulled, slope, 1.0));
+        }
+        let each = pull.iter().zip(own_slopes).map(|(pull, slope)| (slope - &mean) * *pull);
         let slopes = each.collect();
         Turnout { shares, slopes, retained }
+    }
+
+    /// What was broadcast is deployed to those who come back slowly: their shares become what is left of
+    /// them. Costs a look at all clients; where that is already one's weights, at their rows.
+    pub fn renew(&self, repetition: &mut Repetition) {
+        let (Some(Memory::Renewal { shares, weights }), Some(retention)) =
+            (self.memory(), self.retention())
+        else {
+            return;
+        };
+        let theta = repetition.theta().to_vec();
+        let past = repetition.past_mut();
+        if weights {
+            let log = |client| match self.weights()[client] > 0.0 {
+                true => retention.staying(client, self.base_loss(client, &theta).0).log,
+                false => 0.0,
+            };
+            let logs: Vec<f64> = (0..self.clients()).map(log).collect();
+            return renew(past, self.weights(), &logs, retention.renewal);
+        }
+        for (client, shares) in past.chunks_exact_mut(shares).enumerate() {
+            if let Some(rows) = self.rows(client) {
+                retention.renew(&rows, &theta, shares);
+            }
+        }
     }
 
     /// What the cells of a client's rows count for where φ is deployed; none where rows do not leave.

@@ -48,7 +48,7 @@ fn problem(clients: usize, response: impl Into<Response>, loss: Loss) -> Federat
 }
 
 fn retention(by: By, rate: Vec<f64>) -> Retention {
-    Retention { by, law: Law::Exponential, rate, floor: 0.0, turnout: Turnout::Fixed }
+    Retention { by, law: Law::Exponential, rate, floor: 0.0, renewal: 1.0, turnout: Turnout::Fixed }
 }
 
 fn strategic(budget: f64, smoothing: f64) -> Strategic {

@@ -7,8 +7,10 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, Squared};
+use fedback_core::memory::Memory;
 use fedback_core::protocol::{Batch, Deploy};
 use fedback_core::simd;
+use fedback_core::state::Repetition;
 
 use crate::oracle::{
     Clients, Losses, MarginRows, MeanRows, NormalBatch, Oracle, Reacting, ReactingLosses, Vectors,
@@ -22,8 +24,17 @@ impl Work for Federation {
         Federation::dim(self)
     }
 
-    fn weights(&self, theta: &[f64]) -> Option<Vec<f64>> {
-        self.weighs().then(|| self.turnout(theta, false).shares)
+    fn renew(&self, repetition: &mut Repetition) {
+        Federation::renew(self, repetition);
+    }
+
+    fn weights(&self, repetition: &Repetition) -> Option<Vec<f64>> {
+        match self.memory() {
+            Some(Memory::Renewal { weights: true, .. }) => {
+                Some(repetition.layout().parts(repetition.broadcast()).past.to_vec())
+            }
+            _ => self.weighs().then(|| self.turnout(repetition.theta(), false).shares),
+        }
     }
 
     fn work(
@@ -174,7 +185,8 @@ impl WithRule for Job<'_> {
 /// Whether what the populations answer to is one model at a time, and known before the first step where
 /// they remember.
 fn reacts_once(federation: &Federation, order: &Order<'_>) -> bool {
-    federation
-        .memory()
-        .is_none_or(|memory| memory.answers() == 1 && order.protocol.deploy == Deploy::Round)
+    match federation.memory() {
+        None | Some(Memory::Renewal { .. }) => true,
+        Some(memory) => memory.answers() == 1 && order.protocol.deploy == Deploy::Round,
+    }
 }

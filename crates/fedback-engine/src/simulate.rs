@@ -151,9 +151,12 @@ impl<W: Work> Context<'_, W> {
             buffers;
         cohorts.resize_with(repetitions.len(), Cohort::default);
         let mut members = 0;
-        for (repetition, cohort) in repetitions.iter().zip(&mut *cohorts) {
+        for (repetition, cohort) in repetitions.iter_mut().zip(&mut *cohorts) {
             match repetition.failed {
-                None => self.choose(repetition, round, cohort),
+                None => {
+                    self.work.renew(repetition);
+                    self.choose(repetition, round, cohort);
+                }
                 Some(_) => cohort.clear(),
             }
             members += cohort.members.len();
@@ -218,13 +221,14 @@ impl<W: Work> Context<'_, W> {
             if repetition.failed.is_some() {
                 continue;
             }
+            self.work.renew(repetition);
             self.choose(repetition, round, cohort);
             kept.clear();
             kept.extend_from_slice(&repetition.kept);
             let (streams, broadcast) = (streams.round(round.0), repetition.broadcast());
             let task = Task { streams, broadcast, clients: everyone };
             self.clients(&order, &[task], deltas, kept, scratch)?;
-            let counted = self.work.weights(repetition.theta());
+            let counted = self.work.weights(repetition);
             let counted = counted.as_deref().unwrap_or(weights);
             repetition.consensus = Some(spread(counted, deltas, mean_delta, dim));
             let each = repetition.layout().kept;
@@ -245,7 +249,7 @@ impl<W: Work> Context<'_, W> {
     fn choose(&self, repetition: &Repetition, round: Round, cohort: &mut Cohort) {
         match self.recorded.and_then(|recorded| recorded.of(repetition.number, round)) {
             Some(recorded) => recorded.copy_to(cohort),
-            None => match self.work.weights(repetition.theta()) {
+            None => match self.work.weights(repetition) {
                 None => self.sampler.draw(self.seed, repetition.number, round, cohort),
                 Some(weights) => {
                     let sampler = self.sampler.with_weights(weights);

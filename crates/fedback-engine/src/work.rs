@@ -2,6 +2,7 @@
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round};
+use fedback_core::state::Repetition;
 use fedback_core::stream::Streams;
 
 use crate::oracle;
@@ -87,8 +88,11 @@ pub trait Work: Sync {
         false
     }
 
-    /// What clients count for where a model is broadcast, if that reacts.
-    fn weights(&self, _theta: &[f64]) -> Option<Vec<f64>> {
+    /// What was broadcast is deployed: what is remembered of those who leave becomes what is left of them.
+    fn renew(&self, _repetition: &mut Repetition) {}
+
+    /// What clients count for where a repetition's model is broadcast, if that reacts.
+    fn weights(&self, _repetition: &Repetition) -> Option<Vec<f64>> {
         None
     }
 

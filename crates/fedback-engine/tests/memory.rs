@@ -80,6 +80,7 @@ fn answered(memory: Memory, deployed: &[Vec<f64>], dim: usize) -> Vec<Vec<f64>> 
         false => past(dim),
     };
     match memory {
+        Memory::Renewal { .. } => unreachable!("nobody leaves here"),
         Memory::Delay { deployments } => vec![late(deployments)],
         Memory::Staggered { parts } => (0..parts).map(late).collect(),
         Memory::Inertia { rate } => {

@@ -40,7 +40,7 @@ fn base(binary: bool) -> Base {
 
 fn retention(by: By, law: Law, floor: f64) -> Response {
     let rate = vec![1.4, 2.2];
-    Response::Retention(Retention { by, law, rate, floor, turnout: Turnout::Fixed })
+    Response::Retention(Retention { by, law, rate, floor, renewal: 1.0, turnout: Turnout::Fixed })
 }
 
 fn problems() -> Vec<(String, Federation)> {

@@ -207,6 +207,8 @@ impl CustomPlan {
 pub struct Shape {
     pub(crate) weights: Arc<[f64]>,
     pub(crate) dim: usize,
+    /// What populations remember before the first round, where they do.
+    pub(crate) past: Option<Past>,
     pub(crate) client_names: Option<Vec<String>>,
     pub(crate) coordinates: Option<Vec<String>>,
     pub(crate) standardization: Option<Standardization>,
@@ -232,6 +234,7 @@ impl Shape {
         Shape {
             weights: federation.weights().clone(),
             dim: federation.dim(),
+            past: federation.past().cloned(),
             client_names: federation.client_names().map(<[String]>::to_vec),
             coordinates: federation.coordinates().map(<[String]>::to_vec),
             standardization: match federation.base() {
@@ -273,17 +276,17 @@ impl Outline {
     ) -> Result<Self, KeyError> {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
-        let past = memory::past(&spec.problem.response, shape.dim)?;
         check_turnout(&spec, &protocol)?;
         spec.spend(shape.weights.len())?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
-        sizes::check(&spec, (&protocol, past.as_ref()), &shape)?;
+        sizes::check(&spec, &protocol, &shape)?;
         check_measure(&spec.measure, loss)?;
         check_leaving(&spec)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
-        let Shape { weights, dim, client_names, coordinates, standardization, table, data } = shape;
+        let Shape { weights, dim, past, client_names, coordinates, .. } = shape;
+        let Shape { standardization, table, data, .. } = shape;
         let files = [data, latencies];
         let hash = hash(&spec, &files);
         Ok(Outline {

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::protocol::Protocol;
-use fedback_core::state::Layout;
 use fedback_core::stream::{Draws, Purpose, Seed, Stream, Streams};
 use fedback_engine::live::{Arrival, LiveOrder, Sender, Settings, Transport, TransportError};
 use fedback_engine::server::{Refusal, Update};

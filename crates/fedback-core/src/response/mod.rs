@@ -26,6 +26,7 @@ pub use fate::{Fate, Rows, Slopes};
 pub use location::{Sensitivity, location};
 pub use outcome::Outcome;
 pub use retention::{By, Cells, Law, Retention, Turnout};
+pub(crate) use retention::{Rest, renew};
 pub use shift::Shift;
 pub use strategic::{Lure, Strategic, Wants};
 

@@ -5,6 +5,11 @@
 //! ρ_k = floor + (1 − floor) · law(L_k): `exponential` e^(−rate L), `logistic`
 //! 1/(1 + e^(rate (L − tolerance))). What is left has the shares q_k = s_k ρ_k / Σ s ρ.
 //!
+//! Those who leave are replaced at once (`renewal` ν = 1), or slowly: every deployment makes of the shares q those in
+//! proportion to ((1 − ν) q_k + ν s_k) ρ_k. Where φ stays deployed they come to rest at
+//! q_k = ν s_k ρ_k / (Z − (1 − ν) ρ_k), with Z so that they sum to one (Raab and Liu 2021; ν = 0 is the
+//! replicator, of which only those who are served best are left).
+//!
 //! Where whole clients leave, or where clients count by how many stay, their weights react
 //! ([`Turnout`]), and the rows of one client that stays are what they were.
 
@@ -57,6 +62,8 @@ pub struct Retention {
     pub rate: Vec<f64>,
     /// The share that stays whatever happens.
     pub floor: f64,
+    /// How much of a population is new at every deployment: ν.
+    pub renewal: f64,
     /// Whether clients' weights follow.
     pub turnout: Turnout,
 }
@@ -126,6 +133,14 @@ impl Retention {
         Reacted::new(self, client, losses, sizes, gradients, count as f64)
     }
 
+    /// What was left of a client's cells becomes what is left of them once φ is deployed.
+    pub fn renew(&self, rows: &Rows<'_>, deployed: &[f64], shares: &mut [f64]) {
+        let Reacted { sizes, logs, .. } = self.reacted(rows, deployed, false);
+        let count: f64 = sizes.iter().sum();
+        let base: Vec<f64> = sizes.iter().map(|size| size / count).collect();
+        renew(shares, &base, &logs, self.renewal);
+    }
+
     pub(super) fn fates(
         &self,
         rows: &Rows<'_>,
@@ -157,6 +172,18 @@ impl Retention {
             let why = format!("found {}; allowed: from 0 to below 1", self.floor);
             return Err(Misfit::new("problem.response.floor", why));
         }
+        if !(0.0..=1.0).contains(&self.renewal) {
+            let why = format!("found {}; allowed: from 0 to 1", self.renewal);
+            return Err(Misfit::new("problem.response.renewal", why));
+        }
+        if self.renewal < 1.0 && (self.by == By::Row || self.turnout == Turnout::Follow) {
+            let why = format!(
+                "found {}; shares of single rows, and weights that follow, are renewed at once: leave \
+                 it out, or cut populations by client, label or column",
+                self.renewal
+            );
+            return Err(Misfit::new("problem.response.renewal", why));
+        }
         if let Law::Logistic { tolerance } = self.law
             && !tolerance.is_finite()
         {
@@ -184,9 +211,11 @@ pub struct Reacted {
     pub shares: Vec<f64>,
     /// Rows of every cell.
     pub sizes: Vec<f64>,
+    /// ln ρ_k.
+    pub(crate) logs: Vec<f64>,
     /// ln Σ s ρ.
     pub log_retained: f64,
-    /// ∂ ln ρ_k less their mean, cell after cell; nothing where it was not asked for.
+    /// ∂q_k, cell after cell; nothing where it was not asked for.
     slopes: Vec<f64>,
     /// ∂ ln Σ s ρ.
     pub retained_slope: Vec<f64>,
@@ -208,32 +237,115 @@ impl Reacted {
         let each: Vec<Staying> = losses.iter().zip(&sizes).map(staying).collect();
         let most = each.iter().fold(f64::NEG_INFINITY, |most, one| most.max(one.log));
         let part = |(one, size): (&Staying, &f64)| size / count * libm::exp(one.log - most);
-        let mut shares: Vec<f64> = each.iter().zip(&sizes).map(part).collect();
-        let total: f64 = shares.iter().sum();
-        shares.iter_mut().for_each(|share| *share /= total);
+        let mut stay: Vec<f64> = each.iter().zip(&sizes).map(part).collect();
+        let total: f64 = stay.iter().sum();
+        stay.iter_mut().for_each(|share| *share /= total);
+        let base = sizes.iter().map(|size| size / count).collect();
+        let logs: Vec<f64> = each.iter().map(|one| one.log).collect();
+        let rest = Rest::of(base, &logs, retention.renewal);
         let dim = gradients.len() / losses.len().max(1);
-        let (mut slopes, mut mean) = (gradients, vec![0.0; dim]);
+        let (mut slopes, mut mean, mut retained_slope) =
+            (gradients, vec![0.0; dim], vec![0.0; dim]);
+        let pulled: f64 = rest.pull.iter().sum();
         if dim > 0 {
             for (cell, own) in slopes.chunks_exact_mut(dim).enumerate() {
                 let times = if sizes[cell] > 0.0 { each[cell].slope / sizes[cell] } else { 0.0 };
-                for (slope, mean) in own.iter_mut().zip(&mut mean) {
+                let share = if pulled > 0.0 { rest.pull[cell] / pulled } else { 0.0 };
+                for (slope, (mean, retained)) in
+                    own.iter_mut().zip(mean.iter_mut().zip(&mut retained_slope))
+                {
                     *slope *= times;
-                    *mean += shares[cell] * *slope;
+                    *mean += share * *slope;
+                    *retained += stay[cell] * *slope;
                 }
             }
-            for own in slopes.chunks_exact_mut(dim) {
-                own.iter_mut().zip(&mean).for_each(|(slope, mean)| *slope -= mean);
+            for (own, pull) in slopes.chunks_exact_mut(dim).zip(&rest.pull) {
+                own.iter_mut().zip(&mean).for_each(|(slope, mean)| *slope = pull * (*slope - mean));
             }
         }
         let log_retained = most + libm::log(total);
-        Reacted { shares, sizes, log_retained, slopes, retained_slope: mean }
+        Reacted { shares: rest.shares, sizes, logs, log_retained, slopes, retained_slope }
     }
 
     /// ∂q_k.
-    fn share_slope(&self, cell: usize) -> Vec<f64> {
+    fn share_slope(&self, cell: usize) -> &[f64] {
         let dim = self.retained_slope.len();
-        let own = &self.slopes[cell * dim..][..dim];
-        own.iter().map(|slope| self.shares[cell] * slope).collect()
+        &self.slopes[cell * dim..][..dim]
+    }
+}
+
+/// Shares q after a deployment: those in proportion to ((1 − ν) q_k + ν s_k) ρ_k.
+pub(crate) fn renew(shares: &mut [f64], base: &[f64], logs: &[f64], renewal: f64) {
+    let before = |q: f64, s: f64| (1.0 - renewal) * q + renewal * s;
+    let counting = shares.iter().zip(base).zip(logs).filter(|((q, s), _)| before(**q, **s) > 0.0);
+    let most = counting.fold(f64::NEG_INFINITY, |most, (_, log)| most.max(*log));
+    let mut total = 0.0;
+    for ((q, s), log) in shares.iter_mut().zip(base).zip(logs) {
+        let there = before(*q, *s);
+        *q = if there > 0.0 { there * libm::exp(log - most) } else { 0.0 };
+        total += *q;
+    }
+    shares.iter_mut().for_each(|q| *q /= total);
+}
+
+/// Shares where a deployed φ stays.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    /// q_k.
+    pub(crate) shares: Vec<f64>,
+    /// How much each follows its own ρ: ∂q_k = pull_k (∂ ln ρ_k − Σ pull ∂ ln ρ / Σ pull).
+    pub(crate) pull: Vec<f64>,
+}
+
+impl Rest {
+    /// Of base shares, whose ρ have these logarithms.
+    pub(crate) fn of(base: Vec<f64>, logs: &[f64], renewal: f64) -> Self {
+        let counting = || base.iter().zip(logs).filter(|(s, _)| **s > 0.0);
+        let most = counting().fold(f64::NEG_INFINITY, |most, (_, log)| most.max(*log));
+        let staying = |log: &f64| libm::exp(log - most);
+        let stays = |(s, log): (&f64, &f64)| match (*s > 0.0, renewal == 0.0) {
+            (false, _) => 0.0,
+            (true, false) => s * staying(log),
+            (true, true) => {
+                if *log == most {
+                    *s
+                } else {
+                    0.0
+                }
+            }
+        };
+        let mut shares: Vec<f64> = base.iter().zip(logs).map(stays).collect();
+        let total: f64 = shares.iter().sum();
+        if renewal == 0.0 || renewal == 1.0 {
+            shares.iter_mut().for_each(|share| *share /= total);
+            let pull = if renewal == 1.0 { shares.clone() } else { vec![0.0; shares.len()] };
+            return Rest { shares, pull };
+        }
+        // q_k = ν s_k ρ_k/(Z − (1 − ν) ρ_k), in units of the largest ρ; x = Z − (1 − ν) lies between the ν of
+        // those who have it, and ν.
+        let left = |(s, log): (&f64, &f64)| match *s > 0.0 {
+            true => (1.0 - renewal) * (1.0 - staying(log)),
+            false => 0.0,
+        };
+        let left: Vec<f64> = base.iter().zip(logs).map(left).collect();
+        let sum = |x: f64| -> f64 {
+            shares.iter().zip(&left).map(|(stay, left)| renewal * stay / (x + left)).sum()
+        };
+        let (mut low, mut high) = (0.0, renewal);
+        for _ in 0..200 {
+            let middle = 0.5 * (low + high);
+            if middle == low || middle == high {
+                break;
+            }
+            *(if sum(middle) > 1.0 { &mut low } else { &mut high }) = middle;
+        }
+        let x = high;
+        let level = x + (1.0 - renewal);
+        for (share, left) in shares.iter_mut().zip(&left) {
+            *share *= renewal / (x + left);
+        }
+        let pull = shares.iter().zip(&left).map(|(q, left)| q * level / (x + left)).collect();
+        Rest { shares, pull }
     }
 }
 

@@ -58,14 +58,9 @@ impl<R: Rule> Reacting<'_, R> {
             let mut people = People::new(federation, task, client.0);
             for (step, &step_size) in order.step_sizes.iter().enumerate() {
                 match order.protocol.deploy {
-                    Deploy::Round if step == 0 => people.deploy(&w, sent.past),
+                    Deploy::Round if step == 0 => people.deploy(&w, people.own(sent.past)),
                     Deploy::Round => {}
-                    Deploy::Step => {
-                        people.deploy(&w, past);
-                        if let Some(memory) = federation.memory() {
-                            memory.take_in(&w, past);
-                        }
-                    }
+                    Deploy::Step => people.step(&w, past),
                 }
                 match order.protocol.batch {
                     Batch::Sampled(batch) => {
@@ -114,7 +109,7 @@ impl ReactingLosses<'_> {
         let alone;
         let past = match (federation.memory(), sent.past.is_empty()) {
             (Some(memory), true) => {
-                alone = sent.theta.repeat(memory.vectors());
+                alone = sent.theta.repeat(memory.models());
                 &alone[..]
             }
             (Some(_) | None, _) => sent.past,
@@ -122,7 +117,7 @@ impl ReactingLosses<'_> {
         let mut drawn = Drawn::default();
         for (&client, out) in task.clients.iter().zip(out) {
             let mut people = People::new(federation, task, client.0);
-            people.deploy(sent.theta, past);
+            people.deploy(sent.theta, people.own(past));
             *out = match order.protocol.batch {
                 Batch::All => people.risk(theta),
                 Batch::Sampled(batch) => {
@@ -231,7 +226,34 @@ impl<'a> People<'a> {
         let (federation, client) = (self.federation, self.client);
         let models = self.answered.chunks_exact(federation.dim());
         for (part, model) in self.parts.iter_mut().zip(models) {
-            part.react(federation, client, model);
+            part.react(federation, client, model, past);
+        }
+    }
+
+    /// What this client's population remembers, of what all do.
+    fn own<'p>(&self, past: &'p [f64]) -> &'p [f64] {
+        match self.federation.memory() {
+            Some(Memory::Renewal { shares, weights: false }) if !past.is_empty() => {
+                &past[self.client * shares..][..shares]
+            }
+            Some(_) | None => past,
+        }
+    }
+
+    /// Deploys a local model, which is remembered.
+    fn step(&mut self, deployed: &[f64], past: &mut [f64]) {
+        let federation = self.federation;
+        match (federation.memory(), federation.retention(), federation.rows(self.client)) {
+            (Some(Memory::Renewal { weights: false, .. }), Some(retention), Some(rows)) => {
+                retention.renew(&rows, deployed, past);
+                self.deploy(deployed, past);
+            }
+            (memory, _, _) => {
+                self.deploy(deployed, past);
+                if let Some(memory) = memory {
+                    memory.take_in(deployed, past);
+                }
+            }
         }
     }
 
@@ -250,8 +272,11 @@ impl<'a> People<'a> {
     /// The expected gradient.
     fn expect(&self, theta: &[f64], out: &mut [f64]) {
         let population = self.federation.population(self.client);
-        if let [_] = self.parts[..] {
-            return population.gradient(theta, &self.answered, out);
+        if let [part] = &self.parts[..] {
+            return match part.upto.is_empty() {
+                true => population.gradient(theta, &self.answered, out),
+                false => self.expect_of_cells(part, theta, out),
+            };
         }
         let (mut own, share) = (vec![0.0; theta.len()], 1.0 / self.parts.len() as f64);
         out.fill(0.0);
@@ -259,6 +284,23 @@ impl<'a> People<'a> {
             population.gradient(theta, self.model(part), &mut own);
             out.iter_mut().zip(&own).for_each(|(out, own)| *out += share * own);
         }
+    }
+
+    /// The same where cells have shares of their own.
+    fn expect_of_cells(&self, part: &Part, theta: &[f64], out: &mut [f64]) {
+        let (federation, loss) = (self.federation, self.federation.loss());
+        let (Base::Table(table), Some(cells)) = (federation.base(), federation.cells()) else {
+            return;
+        };
+        out.fill(0.0);
+        for (row, (x, label)) in table.rows_of(self.client).enumerate() {
+            let cell = cells.of(self.client, row);
+            let before = if cell == 0 { 0.0 } else { part.upto[cell - 1] };
+            let share = (part.upto[cell] - before) / cells.rows(self.client, cell).len() as f64;
+            loss.add_gradient(theta, x, label, share, out);
+        }
+        let ridge = federation.ridge();
+        out.iter_mut().zip(theta).zip(&ridge).for_each(|((out, t), ridge)| *out += ridge * t);
     }
 
     /// The expected loss, penalty included.
@@ -407,7 +449,7 @@ impl<'a> People<'a> {
 
 impl Part {
     /// Takes in the model that is answered to.
-    fn react(&mut self, federation: &Federation, client: usize, model: &[f64]) {
+    fn react(&mut self, federation: &Federation, client: usize, model: &[f64], past: &[f64]) {
         match federation.response() {
             Response::Outcome(_) => {}
             Response::Shift(Shift::None) => self.push.clear(),
@@ -422,7 +464,11 @@ impl Part {
             Response::Strategic(strategic) => self.lure = strategic.lure(model),
             Response::Retention(retention) => match retention.by {
                 By::Client | By::Row => {}
-                By::Label | By::Column => self.share_out(federation, retention, client, model),
+                By::Label | By::Column if past.is_empty() => {
+                    self.share_out(federation, retention, client, model);
+                }
+                // They come back slowly: what is left of them is remembered.
+                By::Label | By::Column => self.cumulate(past),
             },
         }
     }
@@ -435,10 +481,14 @@ impl Part {
         client: usize,
         model: &[f64],
     ) {
+        let Some(rows) = federation.rows(client) else { return };
+        self.cumulate(&retention.reacted(&rows, model, false).shares);
+    }
+
+    fn cumulate(&mut self, shares: &[f64]) {
         let mut total = 0.0;
         self.upto.clear();
-        let Some(rows) = federation.rows(client) else { return };
-        for share in retention.reacted(&rows, model, false).shares {
+        for share in shares {
             total += share;
             self.upto.push(total);
         }

@@ -110,6 +110,7 @@ fn shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
     Ok(Shape {
         weights: build_weights(problem, clients, None, None, seed)?.into(),
         dim: base.dim.0 as usize,
+        past: None,
         client_names: None,
         coordinates: None,
         standardization: None,

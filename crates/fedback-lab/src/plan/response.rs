@@ -200,7 +200,8 @@ fn staying(
         (_, Some(spec::Turnout::Follow)) => response::Turnout::Follow,
         (_, None | Some(spec::Turnout::Fixed)) => response::Turnout::Fixed,
     };
-    Ok(Retention { by, law, rate, floor: retention.floor.0, turnout })
+    let (floor, renewal) = (retention.floor.0, retention.renewal.0);
+    Ok(Retention { by, law, rate, floor, renewal, turnout })
 }
 
 /// A shift within the bounds that a spec gives, in the units of the table as it was read.

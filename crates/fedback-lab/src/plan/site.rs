@@ -10,7 +10,7 @@ use fedback_core::state::Layout;
 use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_engine::work::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
-use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, memory, problem};
+use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, problem};
 use crate::error::Error;
 use crate::spec::{KeyError, Point, Spec};
 
@@ -64,7 +64,7 @@ impl SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
             protocol: build_protocol(&spec.algorithm, clients)?,
-            memory: memory::past(&spec.problem.response, shape.dim)?.map(|past| past.memory),
+            memory: shape.past.as_ref().map(|past| past.memory),
             hash: hash(&spec, &[shape.data.clone(), latencies]),
             spec,
         })

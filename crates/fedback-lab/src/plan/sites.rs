@@ -45,6 +45,7 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
     Ok(Shape {
         weights: build_weights(problem, clients, None, Some(shares), seed)?.into(),
         dim: base.coordinates().len(),
+        past: memory::past(&spec.problem.response, base.coordinates().len())?,
         client_names: None,
         coordinates: Some(base.coordinates()),
         standardization,

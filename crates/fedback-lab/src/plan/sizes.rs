@@ -1,6 +1,6 @@
 //! How large a run may be: what is too large is refused before anything is allocated.
 
-use fedback_core::memory::{Memory, Past};
+use fedback_core::memory::Memory;
 use fedback_core::protocol::{Batch, Protocol};
 use fedback_core::state::Layout;
 
@@ -18,12 +18,8 @@ const EACH_REPETITION: f64 = 170.0;
 const MOST_MEANS: f64 = 2e7;
 
 /// Refuses sizes that would overflow a step counter, an index, memory or a disk.
-pub(super) fn check(
-    spec: &Spec,
-    (protocol, past): (&Protocol, Option<&Past>),
-    shape: &Shape,
-) -> Result<(), KeyError> {
-    let memory = past.map(|past| past.memory);
+pub(super) fn check(spec: &Spec, protocol: &Protocol, shape: &Shape) -> Result<(), KeyError> {
+    let memory = shape.past.as_ref().map(|past| past.memory);
     let layout = Layout::new(protocol, memory, shape.dim, shape.weights.len());
     let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
@@ -67,7 +63,7 @@ pub(super) fn check_memory(
     let mut most = (MOST_NUMBERS / each) as u64;
     if most == 0 {
         let count = |all: usize| (MOST_NUMBERS / (each / all as f64)) as u64;
-        let models = layout.memory.map_or(0, Memory::vectors);
+        let models = layout.memory.map_or(0, Memory::models);
         (key, found, most) = match models > 1 {
             true => ("problem.response.memory", models as u64, count(models)),
             false => ("problem.base.dim", layout.dim as u64, count(layout.dim)),

@@ -224,6 +224,7 @@ pub struct Outcome {
 /// | rate | required | how much a loss matters | a number per client, ≥ 0 |
 /// | tolerance | required with logistic | the loss at which half stay | any |
 /// | floor | 0 | the share that stays whatever happens | 0 to below 1 |
+/// | renewal | 1 | how much of a population is new at every deployment | 0 to 1; below 1 by client, label or column |
 /// | weights | fixed | whether clients count by how many of them stay | fixed, follow |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -241,6 +242,9 @@ pub struct Retention {
     /// The share that stays whatever happens.
     #[serde(default = "nobody")]
     pub floor: Fraction,
+    /// How much of a population is new at every deployment.
+    #[serde(default = "everybody", skip_serializing_if = "is_everybody")]
+    pub renewal: Real,
     /// Whether clients count by how many of them stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Turnout>,
@@ -322,6 +326,14 @@ fn one() -> Real {
 
 fn none() -> NonNegative {
     NonNegative(0.0)
+}
+
+fn everybody() -> Real {
+    Real(1.0)
+}
+
+fn is_everybody(renewal: &Real) -> bool {
+    renewal.0 == 1.0
 }
 
 fn nobody() -> Fraction {
