@@ -1,11 +1,15 @@
 """Problems that several tests share."""
 
+import signal
+
 import matplotlib
 import pytest
 
 import fedback
 
 matplotlib.use("Agg")
+# A shell's background job ignores Ctrl-C, and hands that on; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
