@@ -3,10 +3,12 @@
 use fedback_core::base::{Base, Gaussian, Marks, Partition, Preparation, RawTable, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
+use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use fedback_core::response::{
     Bounded, By, Law, Outcome, Response, Retention, Sensitivity, Shift, Strategic, Turnout, Wants,
     best_response, location,
 };
+use fedback_core::state::State;
 use fedback_core::stream::Seed;
 use nalgebra::DVector;
 
@@ -95,6 +97,10 @@ fn members() -> Vec<(&'static str, Federation)> {
         {
             let own = Retention { law, floor, ..retention(by, vec![1.7, 0.8]) };
             all.push(("retention", problem(2, Response::Retention(own.clone()), LOGISTIC)));
+            if by != By::Row {
+                let slow = Retention { renewal: 0.3, ..own.clone() };
+                all.push(("retention, renewed", problem(2, Response::Retention(slow), LOGISTIC)));
+            }
             let own = Retention { turnout: follow, ..own };
             all.push(("retention, following", problem(2, Response::Retention(own), LOGISTIC)));
         }
@@ -138,6 +144,37 @@ fn derivatives_are_those_of_differences() {
             assert!((slope[0] - there.gradient[j]).abs() < 1e-7, "{name}");
         }
     }
+}
+
+/// Where a model stays deployed, shares that are renewed come to those that expectations take.
+#[test]
+fn shares_come_to_rest_where_expectations_take_them() {
+    for renewal in [0.05, 0.4, 1.0] {
+        let slow = |by| Retention { renewal, ..retention(by, vec![1.7, 0.8]) };
+        let by_label = problem(2, Response::Retention(slow(By::Label)), LOGISTIC);
+        let rows = by_label.rows(1).unwrap();
+        let mut shares = vec![0.5, 0.5];
+        for _ in 0..2000 {
+            by_label.retention().unwrap().renew(&rows, &DEPLOYED, &mut shares);
+        }
+        let expected = by_label.shares(1, &DEPLOYED).unwrap();
+        assert!((shares[0] - expected[0]).abs() < 1e-12, "{renewal}: {shares:?} {expected:?}");
+
+        let by_client = problem(2, Response::Retention(slow(By::Client)), LOGISTIC);
+        let protocol = Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1));
+        if let Some(past) = by_client.past() {
+            let mut state = State::beginning(&protocol, Some(past), 2, &DEPLOYED, 1);
+            (0..2000).for_each(|_| by_client.renew(&mut state.repetitions[0]));
+            let found = state.repetitions[0].past_mut()[0];
+            let expected = by_client.turnout(&DEPLOYED, false).shares[0];
+            assert!((found - expected).abs() < 1e-12, "{renewal}: {found} {expected}");
+        }
+    }
+    // Without renewal those who are served best are left.
+    let replicator = Retention { renewal: 0.0, ..retention(By::Label, vec![1.7, 0.8]) };
+    let shares =
+        problem(1, Response::Retention(replicator), LOGISTIC).shares(0, &DEPLOYED).unwrap();
+    assert!(shares.contains(&0.0) && shares.contains(&1.0), "{shares:?}");
 }
 
 /// F(φ) at (.5, −.5, .2, .1), worked out by an independent program.

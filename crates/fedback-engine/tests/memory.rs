@@ -3,13 +3,14 @@
 #[allow(dead_code, reason = "other tests need the rest of it")]
 mod problems;
 
+use fedback_core::base::Base;
 use fedback_core::federation::{ClientId, Federation};
 use fedback_core::loss::Loss;
 use fedback_core::memory::Memory;
 use fedback_core::protocol::{
     Batch, Deploy, LocalRule, Protocol, Round, Scheme, ServerRule, StepSize,
 };
-use fedback_core::response::{Outcome, Response, Strategic, Wants};
+use fedback_core::response::{By, Law, Outcome, Response, Retention, Strategic, Turnout, Wants};
 use fedback_core::stream::Seed;
 use fedback_engine::backend::{Course, Device, assemble};
 
@@ -216,6 +217,141 @@ fn staggered_batches_are_the_populations_on_average() {
             let error = square.sqrt() / repetitions as f64;
             let away = (mean - expected[j]).abs() / error.max(1e-12);
             assert!(away < 4.5, "{n}, coordinate {j}: {away} standard errors");
+        }
+    }
+}
+
+fn leaving(by: By) -> Federation {
+    let retention = Retention {
+        by,
+        law: Law::Exponential,
+        rate: vec![0.9, 1.5, 2.0, 0.4, 1.1],
+        floor: 0.05,
+        renewal: 0.3,
+        turnout: Turnout::Fixed,
+    };
+    let problem = &tables(3, true, Loss::Logistic { l2: 0.3 })[0];
+    problem.with_response(Response::Retention(retention)).unwrap()
+}
+
+/// Shares after a deployment: ((1 − ν) q + ν s) ρ, and what they sum to.
+fn renewed(shares: &[f64], base: &[f64], losses: &[f64], rate: f64) -> Vec<f64> {
+    let stays = |loss: f64| 0.05 + 0.95 * (-rate * loss).exp();
+    let part = |((q, s), loss): ((&f64, &f64), &f64)| (0.7 * q + 0.3 * s) * stays(*loss);
+    let parts: Vec<f64> = shares.iter().zip(base).zip(losses).map(part).collect();
+    let total: f64 = parts.iter().sum();
+    parts.iter().map(|part| part / total).collect()
+}
+
+/// Labels of one client leave and come back slowly, whether rounds or its own steps are deployed.
+#[test]
+fn cells_are_renewed_at_every_deployment() {
+    let problem = leaving(By::Label);
+    let Base::Table(table) = problem.base() else { panic!("a table") };
+    let (loss, rates, dim) = (problem.loss(), [0.9, 1.5, 2.0, 0.4, 1.1], problem.dim());
+    for deploy in [Deploy::Round, Deploy::Step] {
+        let protocol = protocol(2, Batch::All, deploy);
+        let found = run(&problem, protocol, 4);
+        let base: Vec<Vec<f64>> = (0..5)
+            .map(|client| {
+                let labels = table.block(client).1;
+                let ones = labels.iter().sum::<f64>() / labels.len() as f64;
+                vec![1.0 - ones, ones]
+            })
+            .collect();
+        let (mut theta, mut shares) = (start(dim), base.clone());
+        for _ in 0..4 {
+            let mut moved = vec![0.0; dim];
+            for client in 0..5 {
+                let mut w = theta.clone();
+                for step in 0..2 {
+                    if step == 0 || deploy == Deploy::Step {
+                        let mut losses = vec![0.0; 2];
+                        let mut count = [0.0; 2];
+                        for (x, label) in table.rows_of(client) {
+                            losses[label as usize] += loss.value(&w, x, label);
+                            count[label as usize] += 1.0;
+                        }
+                        losses.iter_mut().zip(count).for_each(|(l, n)| *l /= f64::max(n, 1.0));
+                        let own = renewed(&shares[client], &base[client], &losses, rates[client]);
+                        shares[client] = own;
+                    }
+                    let labels = table.block(client).1;
+                    let mut gradient = vec![0.0; dim];
+                    for (x, label) in table.rows_of(client) {
+                        let same = labels.iter().filter(|other| **other == label).count() as f64;
+                        let share = shares[client][label as usize] / same;
+                        loss.add_gradient(&w, x, label, share, &mut gradient);
+                    }
+                    for j in 0..dim {
+                        let ridge = if j + 1 < dim { 0.3 * w[j] } else { 0.0 };
+                        gradient[j] += ridge;
+                    }
+                    w.iter_mut().zip(&gradient).for_each(|(w, slope)| *w -= 0.15 * slope);
+                }
+                let p = problem.weights()[client];
+                moved
+                    .iter_mut()
+                    .zip(w.iter().zip(&theta))
+                    .for_each(|(m, (w, t))| *m += p * (w - t));
+            }
+            theta.iter_mut().zip(&moved).for_each(|(theta, moved)| *theta += moved);
+        }
+        assert_close(&found, &theta, 1e-12, &format!("{deploy:?}"));
+    }
+}
+
+/// Samples of cells that are renewed have the mean of the whole population in their shares.
+#[test]
+fn batches_of_renewed_cells_have_their_mean() {
+    let problem = leaving(By::Label);
+    let dim = problem.dim();
+    let of = |batch, repetitions| {
+        let protocol =
+            Protocol { step_size: StepSize::Constant(1.0), ..protocol(1, batch, Deploy::Round) };
+        let weights = problem.weights().clone();
+        let course = Course::new(protocol, weights, Seed(8), &start(dim), repetitions);
+        let course = course.remembering(problem.past());
+        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        backend.advance(Round(1), false).unwrap();
+        let all = &backend.state().repetitions;
+        all.iter().map(|one| one.theta().to_vec()).collect::<Vec<_>>()
+    };
+    let (expected, drawn) = (&of(Batch::All, 1)[0], of(Batch::Sampled(2), 20_000));
+    for j in 0..dim {
+        let mean = drawn.iter().map(|theta| theta[j]).sum::<f64>() / 20_000.0;
+        let square = drawn.iter().map(|theta| (theta[j] - mean).powi(2)).sum::<f64>();
+        let away = (mean - expected[j]).abs() / (square.sqrt() / 20_000.0);
+        assert!(away < 4.5, "coordinate {j}: {away} standard errors");
+    }
+}
+
+/// Clients' weights are renewed by broadcasts, also where local steps are deployed.
+#[test]
+fn weights_are_renewed_by_broadcasts() {
+    let problem = leaving(By::Client);
+    let rates = [0.9, 1.5, 2.0, 0.4, 1.1];
+    let base: Vec<f64> = problem.weights().to_vec();
+    for deploy in [Deploy::Round, Deploy::Step] {
+        let protocol = protocol(2, Batch::All, deploy);
+        let weights = problem.weights().clone();
+        let course = Course::new(protocol, weights, Seed(3), &start(problem.dim()), 1);
+        let course = course.remembering(problem.past());
+        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        let mut shares = base.clone();
+        for round in 1..5 {
+            let theta = backend.state().repetitions[0].theta().to_vec();
+            let parts = (0..5).map(|client| {
+                let loss = problem.base_loss(client, &theta).0;
+                let stays = 0.05 + 0.95 * (-rates[client] * loss).exp();
+                (0.7 * shares[client] + 0.3 * base[client]) * stays
+            });
+            let parts: Vec<f64> = parts.collect();
+            shares = parts.iter().map(|part| part / parts.iter().sum::<f64>()).collect();
+            backend.advance(Round(round), false).unwrap();
+            let now = &backend.state().repetitions[0];
+            let found = now.layout().parts(now.broadcast()).past.to_vec();
+            assert_close(&found, &shares, 1e-13, &format!("{deploy:?}"));
         }
     }
 }
