@@ -108,7 +108,8 @@ impl Federation {
             Response::Shift(_)
             | Response::Bounded(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         };
         Federation { weights, base, response, loss, cells }
     }
@@ -182,7 +183,8 @@ impl Federation {
             Response::Shift(_)
             | Response::Bounded(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         }
     }
 
@@ -262,14 +264,8 @@ impl Federation {
 
     /// Whether every client's gradient is affine in (θ, φ) with noise that does not depend on them.
     pub fn is_affine(&self) -> bool {
-        let linear = match self.response() {
-            Response::Shift(shift) => shift.is_linear(),
-            Response::Bounded(_)
-            | Response::Strategic(_)
-            | Response::Outcome(_)
-            | Response::Retention(_) => false,
-        };
-        self.loss == Loss::Mean && linear
+        let linear = self.shift().is_some_and(Shift::is_linear);
+        self.loss == Loss::Mean && linear && !self.weighs()
     }
 
     /// Whether the last coordinate is an intercept.

@@ -36,8 +36,7 @@ impl Work for Federation {
     ) -> Result<(), WorkError> {
         refuse_absent(self, tasks)?;
         let rule = order.protocol.local;
-        with_rule(rule, Job { federation: self, order, tasks, deltas, kept, scratch });
-        Ok(())
+        with_rule(rule, Job { federation: self, order, tasks, deltas, kept, scratch })
     }
 
     fn losses(
@@ -51,8 +50,7 @@ impl Work for Federation {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
         if let (Base::Table(table), None) = (self.base(), self.shift()) {
-            ReactingLosses { federation: self, table, batch, task, theta, out }.work();
-            return Ok(());
+            return ReactingLosses { federation: self, table, batch, task, theta, out }.work();
         }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
         Ok(())
@@ -126,9 +124,9 @@ struct Job<'a> {
 }
 
 impl WithRule for Job<'_> {
-    type Output = ();
+    type Output = Result<(), WorkError>;
 
-    fn with<R: Rule>(self, rule: R) {
+    fn with<R: Rule>(self, rule: R) -> Result<(), WorkError> {
         let Job { federation, order, tasks, deltas, kept, scratch } = self;
         let Scratch { vectors, lanes: block } = scratch;
         match (federation.base(), federation.shift()) {
@@ -137,7 +135,7 @@ impl WithRule for Job<'_> {
             }
             (Base::Table(table), None) => {
                 let deltas = &mut *deltas;
-                Reacting { federation, table, order, tasks, deltas, kept, rule }.work();
+                Reacting { federation, table, order, tasks, deltas, kept, rule }.work()?;
             }
             (Base::Gaussian(_) | Base::Table(_), _) => {
                 let deltas = &mut *deltas;
@@ -158,5 +156,6 @@ impl WithRule for Job<'_> {
                 keep(rule, &task.broadcast[dim..], kept, deltas, total);
             }
         }
+        Ok(())
     }
 }

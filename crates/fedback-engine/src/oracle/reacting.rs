@@ -9,12 +9,12 @@ use fedback_core::base::Table;
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Batch, Deploy};
-use fedback_core::response::{By, Lure, Response, Retention, Rows};
+use fedback_core::response::{By, Lure, Response, Row, Rows};
 use fedback_core::simd::LANES;
 use fedback_core::stream::{Purpose, Stream};
 
 use crate::rule::{Coordinate, Rule, StepSizes};
-use crate::work::{Order, Task};
+use crate::work::{Order, Task, WorkError};
 
 /// Clients whose rows react one by one.
 pub struct Reacting<'a, R> {
@@ -36,7 +36,7 @@ pub struct Reacting<'a, R> {
 
 impl<R: Rule> Reacting<'_, R> {
     /// Works, one client after the other.
-    pub fn work(self) {
+    pub fn work(self) -> Result<(), WorkError> {
         let Reacting { federation, table, order, tasks, deltas, kept, rule } = self;
         let (dim, ridge) = (federation.dim(), federation.ridge());
         let (mut w, mut gradient, mut control) = (vec![0.0; dim], vec![0.0; dim], vec![0.0; dim]);
@@ -79,7 +79,9 @@ impl<R: Rule> Reacting<'_, R> {
             for ((delta, w), theta) in delta.iter_mut().zip(&w).zip(theta) {
                 *delta = w - theta;
             }
+            people.fine()?;
         }
+        Ok(())
     }
 }
 
@@ -101,7 +103,7 @@ pub struct ReactingLosses<'a> {
 
 impl ReactingLosses<'_> {
     /// Judges.
-    pub fn work(self) {
+    pub fn work(self) -> Result<(), WorkError> {
         let ReactingLosses { federation, table, batch, task, theta, out } = self;
         let deployed = &task.broadcast[..federation.dim()];
         let mut drawn = Drawn::default();
@@ -112,10 +114,12 @@ impl ReactingLosses<'_> {
                     let mut people = People::new(federation, table, task, client.0);
                     people.react(deployed);
                     people.draw(0, batch, &mut drawn);
+                    people.fine()?;
                     drawn.loss(federation.loss(), theta) + federation.penalty(theta)
                 }
             };
         }
+        Ok(())
     }
 }
 
@@ -177,6 +181,8 @@ struct People<'a> {
     lure: Option<Lure>,
     /// Cumulated shares of cells.
     upto: Vec<f64>,
+    /// What somebody's own rule has done that no rule may.
+    wrong: Option<String>,
 }
 
 /// Rows that are tried before their shares are worked out: one that stays comes before, unless hardly any
@@ -184,6 +190,8 @@ struct People<'a> {
 const TRIES: u64 = 64;
 /// Draws of a round stay below this; tries of one draw are so far apart.
 const FAR: u64 = 1 << 40;
+/// Beyond all tries: what decides about labels under somebody's own rule.
+const OWN_LABELS: u64 = (TRIES + 1) * FAR;
 
 impl<'a> People<'a> {
     fn new(federation: &'a Federation, table: &'a Table, task: &Task<'_>, client: u32) -> Self {
@@ -198,7 +206,14 @@ impl<'a> People<'a> {
             push: Vec::new(),
             lure: None,
             upto: Vec::new(),
+            wrong: None,
         }
+    }
+
+    /// Refuses to go on where a rule has made nonsense of a row.
+    fn fine(&mut self) -> Result<(), WorkError> {
+        let client = self.client as u32;
+        self.wrong.take().map_or(Ok(()), |reason| Err(WorkError { client, reason }))
     }
 
     /// Takes in what is deployed.
@@ -206,7 +221,7 @@ impl<'a> People<'a> {
         self.deployed.clear();
         self.deployed.extend_from_slice(deployed);
         match self.federation.response() {
-            Response::Shift(_) | Response::Outcome(_) => {}
+            Response::Shift(_) | Response::Outcome(_) | Response::Own(_) => {}
             Response::Bounded(bounded) => {
                 self.push.resize(deployed.len(), 0.0);
                 bounded.push(self.client, deployed, &mut self.push);
@@ -214,19 +229,29 @@ impl<'a> People<'a> {
             Response::Strategic(strategic) => self.lure = strategic.lure(deployed),
             Response::Retention(retention) => match retention.by {
                 By::Client | By::Row => {}
-                By::Label | By::Column => self.share_out(retention),
+                By::Label | By::Column => {
+                    self.share_out(retention.reacted(&self.rows, &self.deployed, false).shares);
+                }
             },
         }
     }
 
-    /// Works out what is left of every cell, or of every row.
-    fn share_out(&mut self, retention: &Retention) {
+    /// Takes in what is left of every cell, or of every row.
+    fn share_out(&mut self, shares: impl IntoIterator<Item = f64>) {
         let mut total = 0.0;
         self.upto.clear();
-        for share in retention.reacted(&self.rows, &self.deployed, false).shares {
+        self.upto.extend(shares.into_iter().map(|share| {
             total += share;
-            self.upto.push(total);
-        }
+            total
+        }));
+    }
+
+    /// A row before anything is deployed.
+    fn row(&self, row: usize) -> Row<'a> {
+        let (client, loss) = (self.client, self.rows.loss);
+        let (features, labels) = self.rows.table.block(client);
+        let dim = self.deployed.len();
+        Row { client, x: &features[row * dim..][..dim], label: labels[row], loss }
     }
 
     /// The place that a uniform number has among cumulated shares.
@@ -267,6 +292,17 @@ impl<'a> People<'a> {
                         }
                     }
                 }
+                Response::Own(own) => {
+                    let before = self.row(row);
+                    own.features(&before, &self.deployed, moved);
+                    label = own.label(&before, &self.deployed);
+                    let wrong = || own.wrong(&before, moved, label, 1.0);
+                    self.wrong = self.wrong.take().or_else(wrong);
+                    if let Loss::Logistic { .. } = self.rows.loss {
+                        let one = self.reactions.uniform(n + OWN_LABELS) < label;
+                        label = f64::from(u8::from(one));
+                    }
+                }
                 Response::Outcome(outcome) => {
                     let score = dot(x, &self.deployed);
                     label = match self.rows.loss {
@@ -283,35 +319,65 @@ impl<'a> People<'a> {
 
     /// The row that the n-th draw comes to.
     fn choose(&mut self, n: u64, count: usize) -> usize {
-        let Response::Retention(retention) = self.federation.response() else {
-            return self.data.index(n, count);
-        };
-        match (retention.by, self.rows.cells) {
-            (By::Label | By::Column, Some(cells)) => {
-                let cell = self.place(self.reactions.uniform(n));
-                let rows = cells.rows(self.client, cell);
-                rows[self.data.index(n, rows.len())] as usize
+        match self.federation.response() {
+            Response::Retention(retention) => match (retention.by, self.rows.cells) {
+                (By::Label | By::Column, Some(cells)) => {
+                    let cell = self.place(self.reactions.uniform(n));
+                    let rows = cells.rows(self.client, cell);
+                    rows[self.data.index(n, rows.len())] as usize
+                }
+                (By::Row, _) => {
+                    let stays = |people: &mut Self, row| {
+                        let cost = people.row(row).cost(&people.deployed);
+                        libm::exp(retention.staying(people.client, cost).log)
+                    };
+                    self.who_stays(n, count, stays).unwrap_or_else(|| {
+                        let all = retention.reacted(&self.rows, &self.deployed, false).shares;
+                        self.by_shares(n, all)
+                    })
+                }
+                (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
+            },
+            Response::Own(own) if own.leaves() => {
+                let stays = |people: &mut Self, row| {
+                    let row = people.row(row);
+                    let stays = own.stays(&row, &people.deployed);
+                    people.wrong = people.wrong.take().or_else(|| own.wrong(&row, &[], 0.0, stays));
+                    stays
+                };
+                self.who_stays(n, count, stays).unwrap_or_else(|| {
+                    let all: Vec<f64> = (0..count).map(|row| stays(self, row)).collect();
+                    if !all.iter().any(|stays| *stays > 0.0) {
+                        let why = || "none of its rows is left".into();
+                        self.wrong = self.wrong.take().or_else(|| Some(why()));
+                    }
+                    self.by_shares(n, all)
+                })
             }
-            (By::Row, _) => self.choose_who_stays(retention, n, count),
-            (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_)
+            | Response::Own(_) => self.data.index(n, count),
         }
     }
 
-    /// A row that stays: the first of some that does, or one by the shares that all of them have.
-    fn choose_who_stays(&mut self, retention: &Retention, n: u64, count: usize) -> usize {
-        let (features, labels) = self.rows.table.block(self.client);
-        let dim = self.deployed.len();
-        for tried in 0..TRIES {
-            let place = n + tried * FAR;
+    /// The first of some rows that stays.
+    fn who_stays(
+        &mut self,
+        n: u64,
+        count: usize,
+        stays: impl Fn(&mut Self, usize) -> f64,
+    ) -> Option<usize> {
+        (0..TRIES).map(|tried| n + tried * FAR).find_map(|place| {
             let row = self.data.index(place, count);
-            let x = &features[row * dim..][..dim];
-            let loss = self.rows.loss.value(&self.deployed, x, labels[row]);
-            let staying = libm::exp(retention.staying(self.client, loss).log);
-            if self.reactions.uniform(place) < staying {
-                return row;
-            }
-        }
-        self.share_out(retention);
+            (self.reactions.uniform(place) < stays(self, row)).then_some(row)
+        })
+    }
+
+    /// A row by the shares that all of them have, where hardly any stays.
+    fn by_shares(&mut self, n: u64, shares: Vec<f64>) -> usize {
+        self.share_out(shares);
         self.place(self.reactions.uniform(n + TRIES * FAR))
     }
 }

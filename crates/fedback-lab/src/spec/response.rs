@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::per_client::PerClient;
 use super::problem::{NoKeys, decode_by_kind};
 use super::value::{
-    Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, show, take_kind,
+    Bound, Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, show, take_kind,
 };
 
 /// `[problem.response]`: how data react to a deployed θ.
@@ -32,6 +32,45 @@ pub enum Response {
     Outcome(Outcome),
     /// Who is served badly leaves.
     Retention(Retention),
+    /// What a kind of somebody's own says.
+    #[serde(untagged)]
+    #[schemars(skip)]
+    Own(OwnSection),
+}
+
+/// A section whose kind is not built in, as it was typed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct OwnSection(toml::Table);
+
+impl OwnSection {
+    /// The order of keys means nothing; the text that is recorded has one.
+    fn new(table: toml::Table) -> Self {
+        fn sorted(table: toml::Table) -> toml::Table {
+            let mut entries: Vec<(String, Value)> = table.into_iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            let own = |(key, value)| match value {
+                Value::Table(table) => (key, Value::Table(sorted(table))),
+                other => (key, other),
+            };
+            entries.into_iter().map(own).collect()
+        }
+        OwnSection(sorted(table))
+    }
+
+    /// The name of the kind.
+    pub fn kind(&self) -> &str {
+        self.0.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The keys beside it.
+    pub fn keys(&self) -> toml::Table {
+        self.0
+            .iter()
+            .filter(|(key, _)| *key != "kind")
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    }
 }
 
 /// `kind = "location"`.
@@ -39,7 +78,7 @@ pub enum Response {
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
 /// | sensitivity | required | ε_i: number, vector or matrix | see [`PerClient`] |
-/// | range | none | two numbers that a feature stays between, by name | in the table's units |
+/// | range | none | two numbers that a feature stays between, by name | in the table's units; -inf and inf are no bounds |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +88,7 @@ pub struct LocationResponse {
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub range: BTreeMap<String, [Real; 2]>,
+    pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Vec<Real>>,
@@ -64,7 +103,7 @@ pub struct LocationResponse {
 /// |---|---|---|---|
 /// | features | required | the columns S that move | names of the table |
 /// | sensitivity | required | ε_i, over the features in their order | see [`PerClient`] |
-/// | range | none | two numbers that a feature stays between, by name | in the table's units |
+/// | range | none | two numbers that a feature stays between, by name | in the table's units; -inf and inf are no bounds |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +115,7 @@ pub struct BestResponse {
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub range: BTreeMap<String, [Real; 2]>,
+    pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Vec<Real>>,
@@ -311,7 +350,7 @@ impl Response {
     /// The numbers that clients have one of each: sensitivities, strengths or rates, with their key.
     pub fn each(&self) -> Option<(&'static str, &PerClient)> {
         match self {
-            Response::None | Response::Strategic(_) => None,
+            Response::None | Response::Strategic(_) | Response::Own(_) => None,
             Response::Location(location) => Some(("sensitivity", &location.sensitivity)),
             Response::BestResponse(best) => Some(("sensitivity", &best.sensitivity)),
             Response::Saturating(saturating) => Some(("sensitivity", &saturating.sensitivity)),
@@ -321,7 +360,7 @@ impl Response {
     }
 
     /// The name of the kind, as a spec says it.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Response::None => "none",
             Response::Location(_) => "location",
@@ -330,6 +369,7 @@ impl Response {
             Response::Strategic(_) => "strategic",
             Response::Outcome(_) => "outcome",
             Response::Retention(_) => "retention",
+            Response::Own(section) => section.kind(),
         }
     }
 
@@ -344,7 +384,8 @@ impl Response {
             | Response::BestResponse(_)
             | Response::Saturating(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => false,
+            | Response::Outcome(_)
+            | Response::Own(_) => false,
         }
     }
 
@@ -358,12 +399,13 @@ impl Response {
             | Response::BestResponse(_)
             | Response::Saturating(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         }
     }
 
     /// The numbers that features stay between.
-    pub fn range(&self) -> Option<&BTreeMap<String, [Real; 2]>> {
+    pub fn range(&self) -> Option<&BTreeMap<String, [Bound; 2]>> {
         let range = match self {
             Response::Location(location) => &location.range,
             Response::BestResponse(best) => &best.range,
@@ -371,7 +413,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => return None,
+            | Response::Retention(_)
+            | Response::Own(_) => return None,
         };
         (!range.is_empty()).then_some(range)
     }
@@ -385,7 +428,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => None,
+            | Response::Retention(_)
+            | Response::Own(_) => None,
         };
         reference.map(|theta| theta.iter().map(|number| number.0).collect())
     }
@@ -399,7 +443,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => None,
+            | Response::Retention(_)
+            | Response::Own(_) => None,
         }
     }
 
@@ -412,7 +457,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => {}
+            | Response::Retention(_)
+            | Response::Own(_) => {}
         }
         self
     }
@@ -426,4 +472,4 @@ decode_by_kind!(Response {
     "strategic" => |table| decode(table).map(Response::Strategic),
     "outcome" => |table| decode(table).map(Response::Outcome),
     "retention" => |table| decode(table).map(Response::Retention),
-});
+} or |table| Response::Own(OwnSection::new(table)));
