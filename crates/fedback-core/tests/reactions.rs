@@ -178,27 +178,26 @@ fn derivatives_are_those_of_differences() {
     }
 }
 
-#[expect(non_snake_case, reason = "θ and φ, as everywhere in this file")]
-fn compare_derivatives(THETA: [f64; 4], DEPLOYED: [f64; 4]) {
+fn compare_derivatives(at: [f64; 4], elsewhere: [f64; 4]) {
     for (name, federation) in members() {
-        let field = federation.mean_field(&THETA, &DEPLOYED);
-        let turnout = federation.turnout(&DEPLOYED, true);
+        let field = federation.mean_field(&at, &elsewhere);
+        let turnout = federation.turnout(&elsewhere, true);
         for (client, slope) in turnout.slopes.iter().enumerate() {
             let share =
                 |at: &[f64]| DVector::from_element(1, federation.turnout(at, false).shares[client]);
-            for (j, found) in differences(&DEPLOYED, share).iter().enumerate() {
+            for (j, found) in differences(&elsewhere, share).iter().enumerate() {
                 assert!((found[0] - slope[j]).abs() < 1e-7, "{name}: q {client} {j}");
             }
         }
         let risk = |theta: &[f64], deployed: &[f64]| {
             DVector::from_element(1, federation.risk(theta, deployed))
         };
-        let own = differences(&THETA, |theta| risk(theta, &DEPLOYED));
-        let cost = differences(&DEPLOYED, |deployed| risk(&THETA, deployed));
-        let curvature = differences(&THETA, |theta| federation.gradient(theta, &DEPLOYED));
-        let reaction = differences(&DEPLOYED, |deployed| federation.gradient(&THETA, deployed));
-        assert!((federation.risk(&THETA, &DEPLOYED) - field.risk).abs() < 1e-12, "{name}");
-        let gradient = federation.gradient(&THETA, &DEPLOYED);
+        let own = differences(&at, |theta| risk(theta, &elsewhere));
+        let cost = differences(&elsewhere, |deployed| risk(&at, deployed));
+        let curvature = differences(&at, |theta| federation.gradient(theta, &elsewhere));
+        let reaction = differences(&elsewhere, |deployed| federation.gradient(&at, deployed));
+        assert!((federation.risk(&at, &elsewhere) - field.risk).abs() < 1e-12, "{name}");
+        let gradient = federation.gradient(&at, &elsewhere);
         assert!((gradient - &field.gradient).norm() < 1e-12, "{name}");
         for j in 0..4 {
             assert!((own[j][0] - field.gradient[j]).abs() < 1e-7, "{name}: g {j}");
@@ -206,8 +205,8 @@ fn compare_derivatives(THETA: [f64; 4], DEPLOYED: [f64; 4]) {
             assert!((&curvature[j] - field.curvature.column(j)).norm() < 1e-7, "{name}: H {j}");
             assert!((&reaction[j] - field.reaction.column(j)).norm() < 1e-7, "{name}: J {j}");
         }
-        let there = federation.performative(&THETA);
-        let slopes = differences(&THETA, |at| risk(at, at));
+        let there = federation.performative(&at);
+        let slopes = differences(&at, |at| risk(at, at));
         for (j, slope) in slopes.iter().enumerate() {
             assert!((slope[0] - there.gradient[j]).abs() < 1e-7, "{name}");
         }
