@@ -139,7 +139,7 @@ fn runs_are_recorded_resumed_and_replayed() {
     let other = "--set problem.response.effort=0.5 --set seed=3";
     let other = json(folder.path(), &format!("run fear.toml {other} --json"));
     assert_ne!(whole["final_theta"], other["final_theta"]);
-    let hash = |run: &str| json(folder.path(), &format!("show {run} --json"))["hash"].clone();
+    let hash = |run: &str| json(folder.path(), &format!("show {run} --json"))["plan"].clone();
     assert!(hash("1").is_string() && hash("1") != hash("2"));
 }
 
