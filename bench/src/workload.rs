@@ -7,7 +7,10 @@ use fedback_core::base::{Base, Gaussian, Partition, Preparation, RawTable, Table
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Batch, LocalRule, Protocol, Scheme, ServerRule, StepSize};
-use fedback_core::response::{Sensitivity, Shift, best_response, location};
+use fedback_core::response::{
+    By, Law, Outcome, Response, Retention, Sensitivity, Shift, Strategic, Turnout, Wants,
+    best_response, location,
+};
 use fedback_core::stream::{Purpose, Seed, Stream};
 use fedback_engine::backend::Course;
 use fedback_engine::simulate::Simulation;
@@ -59,6 +62,56 @@ impl Algorithm {
     }
 }
 
+/// How rows of the credit table react.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Reaction {
+    /// Three features move against the model.
+    #[default]
+    BestResponse,
+    /// Labels listen to scores.
+    Outcome,
+    /// Rows move to the threshold.
+    Strategic,
+    /// Rows leave, each for itself.
+    LeavingByRow,
+    /// The rows of a label leave together.
+    LeavingByLabel,
+}
+
+impl Reaction {
+    fn of(self, clients: usize, movable: &[usize], dim: usize) -> Response {
+        let leaving = |by| {
+            let (law, turnout) = (Law::Exponential, Turnout::Fixed);
+            Response::Retention(Retention {
+                by,
+                law,
+                rate: vec![1.0; clients],
+                floor: 0.0,
+                turnout,
+            })
+        };
+        match self {
+            Reaction::BestResponse => {
+                let sensitivity = Sensitivity::Scalar(between(0.9, 1.1, clients));
+                best_response(&sensitivity, movable, dim).into()
+            }
+            Reaction::Outcome => {
+                Response::Outcome(Outcome { strength: between(-0.5, 0.7, clients) })
+            }
+            Reaction::Strategic => Response::Strategic(Strategic {
+                features: movable.to_vec(),
+                wants: Wants::Negative,
+                threshold: 0.0,
+                budget: 0.5,
+                share: 0.9,
+                smoothing: 0.1,
+            }),
+            Reaction::LeavingByRow => leaving(By::Row),
+            Reaction::LeavingByLabel => leaving(By::Label),
+        }
+    }
+}
+
 /// The sizes of a workload; what is left out has the workload's own default.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Sizes {
@@ -92,6 +145,9 @@ pub struct Sizes {
     /// The algorithm.
     #[arg(long, value_enum)]
     pub algorithm: Option<Algorithm>,
+    /// How rows of the credit table react.
+    #[arg(long, value_enum)]
+    pub response: Option<Reaction>,
 }
 
 impl Sizes {
@@ -108,6 +164,7 @@ impl Sizes {
             repetitions: self.repetitions.or(others.repetitions),
             without_replacement: self.without_replacement || others.without_replacement,
             algorithm: self.algorithm.or(others.algorithm),
+            response: self.response.or(others.response),
         }
     }
 
@@ -131,6 +188,9 @@ impl Sizes {
         arguments.extend(self.without_replacement.then(|| "--without-replacement".to_string()));
         if let Some(name) = self.algorithm.and_then(|algorithm| algorithm.to_possible_value()) {
             arguments.extend(["--algorithm".to_string(), name.get_name().to_string()]);
+        }
+        if let Some(name) = self.response.and_then(|response| response.to_possible_value()) {
+            arguments.extend(["--response".to_string(), name.get_name().to_string()]);
         }
         arguments
     }
@@ -172,7 +232,9 @@ impl Workload {
         let rows = clients * sizes.rows.unwrap_or(rows);
         let federation = match kind {
             Kind::Gaussian => gaussian(clients, dim),
-            Kind::Credit | Kind::Million => logistic(clients, dim, rows),
+            Kind::Credit | Kind::Million => {
+                logistic(clients, dim, rows, sizes.response.unwrap_or_default())
+            }
             Kind::Ridge => ridge(clients, dim, rows),
         };
         let scheme = match sizes.cohort.or(cohort) {
@@ -324,12 +386,11 @@ fn gaussian(clients: usize, dim: usize) -> Federation {
     .unwrap()
 }
 
-fn logistic(clients: usize, dim: usize, rows: usize) -> Federation {
+fn logistic(clients: usize, dim: usize, rows: usize, reaction: Reaction) -> Federation {
     let features = dim - 1;
     let raw = raw_table(rows, features, |x, noise| f64::from(x[0] - x[features / 3] + noise > 0.0));
     let movable: Vec<usize> = [0, 5, 7].into_iter().filter(|&j| j < features).collect();
-    let sensitivity = Sensitivity::Scalar(between(0.9, 1.1, clients));
-    let response = best_response(&sensitivity, &movable, dim);
+    let response = reaction.of(clients, &movable, dim);
     divided(raw, clients, true, response, Loss::Logistic { l2: 0.05 })
 }
 
@@ -361,7 +422,7 @@ fn divided(
     raw: RawTable,
     clients: usize,
     intercept: bool,
-    response: Shift,
+    response: impl Into<Response>,
     loss: Loss,
 ) -> Federation {
     let how = Preparation {

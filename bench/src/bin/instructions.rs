@@ -21,7 +21,7 @@ struct Args {
 }
 
 /// A workload: its name, its arguments, and the two lengths.
-const WORKLOADS: [(&str, &[&str], [u64; 2]); 12] = [
+const WORKLOADS: [(&str, &[&str], [u64; 2]); 18] = [
     ("gaussian", &["gaussian", "--repetitions", "1"], [20, 220]),
     ("gaussian, cohort 20", &["gaussian", "--repetitions", "1", "--cohort", "20"], [20, 220]),
     ("gaussian, d = 10", &["gaussian", "--repetitions", "1", "--dim", "10"], [5, 25]),
@@ -31,6 +31,12 @@ const WORKLOADS: [(&str, &[&str], [u64; 2]); 12] = [
         &["credit", "--repetitions", "1", "--rows", "100", "--batch", "16"],
         [5, 25],
     ),
+    ("outcome, batch 4", &credit("outcome", "4"), [5, 55]),
+    ("outcome, batch 16", &credit("outcome", "16"), [5, 25]),
+    ("strategic, batch 4", &credit("strategic", "4"), [5, 55]),
+    ("strategic, batch 16", &credit("strategic", "16"), [5, 25]),
+    ("leaving by row, batch 4", &credit("leaving-by-row", "4"), [5, 55]),
+    ("leaving by row, batch 16", &credit("leaving-by-row", "16"), [5, 25]),
     ("ridge", &["ridge", "--clients", "10", "--rows", "50"], [1, 3]),
     ("gaussian, fedprox", &["gaussian", "--repetitions", "1", "--algorithm", "fedprox"], [20, 220]),
     (
@@ -55,6 +61,11 @@ const WORKLOADS: [(&str, &[&str], [u64; 2]); 12] = [
         [1, 3],
     ),
 ];
+
+/// Rows of the credit table that react one by one.
+const fn credit(response: &'static str, batch: &'static str) -> [&'static str; 9] {
+    ["credit", "--repetitions", "1", "--rows", "100", "--response", response, "--batch", batch]
+}
 
 /// The paths that valgrind can follow: it knows no AVX-512.
 const PATHS: [&str; 2] = ["portable", "avx2"];

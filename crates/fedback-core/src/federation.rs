@@ -82,7 +82,7 @@ fn renewed(
     cells: Option<&Cells>,
 ) -> Option<Past> {
     let Response::Retention(retention) = response else { return None };
-    if retention.renewal == 1.0 {
+    if retention.renewal == 1.0 || retention.is_still() {
         return None;
     }
     let Some(cells) = cells else {
@@ -138,7 +138,8 @@ impl Federation {
             Response::Shift(_)
             | Response::Bounded(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         };
         let past = renewed(&weights, &base, &response, cells.as_deref());
         Federation { weights, base, response, loss, cells, past }
@@ -271,7 +272,8 @@ impl Federation {
             Response::Shift(_)
             | Response::Bounded(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         }
     }
 
@@ -356,14 +358,8 @@ impl Federation {
 
     /// Whether every client's gradient is affine in (θ, φ) with noise that does not depend on them.
     pub fn is_affine(&self) -> bool {
-        let linear = match self.response() {
-            Response::Shift(shift) => shift.is_linear(),
-            Response::Bounded(_)
-            | Response::Strategic(_)
-            | Response::Outcome(_)
-            | Response::Retention(_) => false,
-        };
-        self.loss == Loss::Mean && linear
+        let linear = self.shift().is_some_and(Shift::is_linear);
+        self.loss == Loss::Mean && linear && !self.weighs()
     }
 
     /// Whether the last coordinate is an intercept.

@@ -6,7 +6,7 @@ use crate::base::Base;
 use crate::federation::Federation;
 use crate::memory::Memory;
 use crate::population::{Expansion, Performative};
-use crate::response::{By, Rest, renew};
+use crate::response::{By, Response, Rest, renew};
 use crate::state::Repetition;
 
 /// What clients count for where φ is deployed.
@@ -30,7 +30,8 @@ impl Federation {
     pub fn turnout(&self, deployed: &[f64], slopes: bool) -> Turnout {
         let weights = self.weights();
         let Some(retention) = self.retention() else {
-            return Turnout { shares: weights.to_vec(), slopes: Vec::new(), retained: 1.0 };
+            let retained = self.retained_by_own(deployed);
+            return Turnout { shares: weights.to_vec(), slopes: Vec::new(), retained };
         };
         let (mut logs, mut own_slopes) = (Vec::new(), Vec::new());
         for client in 0..self.clients() {
@@ -91,6 +92,16 @@ impl Federation {
                 retention.renew(&rows, &theta, shares);
             }
         }
+    }
+
+    /// How many of all people somebody's own rule lets stay.
+    fn retained_by_own(&self, deployed: &[f64]) -> f64 {
+        let Response::Own(own) = self.response() else { return 1.0 };
+        if !own.leaves() {
+            return 1.0;
+        }
+        let each = self.counting().filter_map(|client| Some((client, self.rows(client)?)));
+        each.map(|(client, rows)| self.weights()[client] * own.retained(&rows, deployed)).sum()
     }
 
     /// What the cells of a client's rows count for where φ is deployed; none where rows do not leave.

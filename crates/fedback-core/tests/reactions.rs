@@ -5,11 +5,11 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::protocol::{Protocol, Scheme, StepSize};
 use fedback_core::response::{
-    Bounded, By, Law, Outcome, Response, Retention, Sensitivity, Shift, Strategic, Turnout, Wants,
-    best_response, location,
+    Bounded, By, Law, Outcome, Own, OwnResponse, Response, Retention, Row, Sensitivity, Shift,
+    Slopes, Strategic, Turnout, Wants, best_response, location,
 };
 use fedback_core::state::State;
-use fedback_core::stream::Seed;
+use fedback_core::stream::{Purpose, Seed, Stream};
 use nalgebra::DVector;
 
 const L2: f64 = 0.1;
@@ -105,7 +105,64 @@ fn members() -> Vec<(&'static str, Federation)> {
             all.push(("retention, following", problem(2, Response::Retention(own), LOGISTIC)));
         }
     }
+    for given in [false, true] {
+        for loss in [LOGISTIC, SQUARED] {
+            let rule = Own::new("fear", Fear { given });
+            all.push(("a rule of one's own", problem(2, Response::Own(rule), loss)));
+        }
+    }
     all
+}
+
+/// Rows that move, change their minds and leave, all by what they think of their score.
+#[derive(Debug)]
+struct Fear {
+    /// Whether it knows its derivatives.
+    given: bool,
+}
+
+impl Fear {
+    fn told(row: &Row<'_>, deployed: &[f64]) -> f64 {
+        1.0 / (1.0 + (-row.score(deployed)).exp())
+    }
+}
+
+impl OwnResponse for Fear {
+    fn features(&self, row: &Row<'_>, deployed: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(row.x);
+        out[1] -= 0.8 * Fear::told(row, deployed);
+    }
+
+    fn label(&self, row: &Row<'_>, deployed: &[f64]) -> f64 {
+        0.7 * row.label + 0.3 * Fear::told(row, deployed)
+    }
+
+    fn stays(&self, row: &Row<'_>, deployed: &[f64]) -> f64 {
+        1.0 - 0.4 * Fear::told(row, deployed)
+    }
+
+    fn leaves(&self) -> bool {
+        true
+    }
+
+    fn slopes(&self, row: &Row<'_>, deployed: &[f64], out: &mut Slopes) -> bool {
+        let told = Fear::told(row, deployed);
+        for (k, x) in row.x.iter().enumerate() {
+            let steep = told * (1.0 - told) * x;
+            out.share[k] = -0.4 * steep;
+            out.label[k] = 0.3 * steep;
+            if let Some(moves) = &mut out.x {
+                moves[(1, k)] = -0.8 * steep;
+            }
+        }
+        self.given
+    }
+}
+
+/// Four numbers between −1.5 and 1.5.
+fn anywhere(n: u64) -> [f64; 4] {
+    let mut draws = Stream::for_problem(Seed(n), Purpose::Means).draws();
+    [0; 4].map(|_| 3.0 * draws.uniform() - 1.5)
 }
 
 /// Central differences of a function of four numbers, a column each.
@@ -118,19 +175,35 @@ fn differences(at: &[f64; 4], of: impl Fn(&[f64]) -> DVector<f64>) -> Vec<DVecto
     (0..4).map(|j| (aside(j, 1e-5) - aside(j, -1e-5)) / 2e-5).collect()
 }
 
+/// Of every member, at random θ ≠ φ: g, H, J and c, weights that react included, and what these count for.
 #[test]
 fn derivatives_are_those_of_differences() {
+    let places = (0..3).map(|n| (anywhere(n), anywhere(100 + n)));
+    for (theta, deployed) in places.chain([(THETA, DEPLOYED)]) {
+        compare_derivatives(theta, deployed);
+    }
+}
+
+fn compare_derivatives(at: [f64; 4], elsewhere: [f64; 4]) {
     for (name, federation) in members() {
-        let field = federation.mean_field(&THETA, &DEPLOYED);
+        let field = federation.mean_field(&at, &elsewhere);
+        let turnout = federation.turnout(&elsewhere, true);
+        for (client, slope) in turnout.slopes.iter().enumerate() {
+            let share =
+                |at: &[f64]| DVector::from_element(1, federation.turnout(at, false).shares[client]);
+            for (j, found) in differences(&elsewhere, share).iter().enumerate() {
+                assert!((found[0] - slope[j]).abs() < 1e-7, "{name}: q {client} {j}");
+            }
+        }
         let risk = |theta: &[f64], deployed: &[f64]| {
             DVector::from_element(1, federation.risk(theta, deployed))
         };
-        let own = differences(&THETA, |theta| risk(theta, &DEPLOYED));
-        let cost = differences(&DEPLOYED, |deployed| risk(&THETA, deployed));
-        let curvature = differences(&THETA, |theta| federation.gradient(theta, &DEPLOYED));
-        let reaction = differences(&DEPLOYED, |deployed| federation.gradient(&THETA, deployed));
-        assert!((federation.risk(&THETA, &DEPLOYED) - field.risk).abs() < 1e-12, "{name}");
-        let gradient = federation.gradient(&THETA, &DEPLOYED);
+        let own = differences(&at, |theta| risk(theta, &elsewhere));
+        let cost = differences(&elsewhere, |deployed| risk(&at, deployed));
+        let curvature = differences(&at, |theta| federation.gradient(theta, &elsewhere));
+        let reaction = differences(&elsewhere, |deployed| federation.gradient(&at, deployed));
+        assert!((federation.risk(&at, &elsewhere) - field.risk).abs() < 1e-12, "{name}");
+        let gradient = federation.gradient(&at, &elsewhere);
         assert!((gradient - &field.gradient).norm() < 1e-12, "{name}");
         for j in 0..4 {
             assert!((own[j][0] - field.gradient[j]).abs() < 1e-7, "{name}: g {j}");
@@ -138,8 +211,8 @@ fn derivatives_are_those_of_differences() {
             assert!((&curvature[j] - field.curvature.column(j)).norm() < 1e-7, "{name}: H {j}");
             assert!((&reaction[j] - field.reaction.column(j)).norm() < 1e-7, "{name}: J {j}");
         }
-        let there = federation.performative(&THETA);
-        let slopes = differences(&THETA, |at| risk(at, at));
+        let there = federation.performative(&at);
+        let slopes = differences(&at, |at| risk(at, at));
         for (j, slope) in slopes.iter().enumerate() {
             assert!((slope[0] - there.gradient[j]).abs() < 1e-7, "{name}");
         }
@@ -190,11 +263,74 @@ fn gradients_where_a_model_is_deployed() {
             one(Response::Outcome(Outcome { strength: vec![0.6] })),
             [0.098446, 0.038832, 0.014009, 0.013504],
         ),
+        (
+            f(&problem(2, Response::Retention(retention(By::Column, vec![3.0; 2])), LOGISTIC)),
+            [0.144968, 0.167309, -0.012809, 0.006975],
+        ),
     ] {
         for j in 0..4 {
             assert!((found[j] - expected[j]).abs() < 6e-7, "{found} {expected:?}");
         }
     }
+}
+
+/// A rule that says nothing.
+#[derive(Debug)]
+struct Nothing;
+
+impl OwnResponse for Nothing {}
+
+/// A rule that is wrong in one way.
+#[derive(Debug)]
+struct Wrong(&'static str);
+
+impl OwnResponse for Wrong {
+    fn features(&self, row: &Row<'_>, deployed: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(row.x);
+        match self.0 {
+            "feature" => out[0] = f64::NAN,
+            "intercept" => out[3] += deployed[0],
+            _ => {}
+        }
+    }
+
+    fn label(&self, row: &Row<'_>, deployed: &[f64]) -> f64 {
+        let score = row.score(deployed);
+        if self.0 == "label" { row.label + score } else { row.label }
+    }
+
+    fn stays(&self, row: &Row<'_>, deployed: &[f64]) -> f64 {
+        match self.0 {
+            "stay" => 1.0 + row.score(deployed),
+            "no row leaves" => 0.5,
+            _ => 1.0,
+        }
+    }
+
+    fn leaves(&self) -> bool {
+        self.0 == "stay"
+    }
+
+    fn slopes(&self, _: &Row<'_>, _: &[f64], out: &mut Slopes) -> bool {
+        out.label.fill(1.0);
+        self.0 == "derivatives"
+    }
+}
+
+#[test]
+fn rules_that_make_nonsense_of_rows_are_refused() {
+    for wrong in ["feature", "intercept", "label", "stay", "no row leaves", "derivatives"] {
+        let rule = Own::new("mine", Wrong(wrong));
+        let refused = Federation::new([1.0], sine(1, true), Response::Own(rule), LOGISTIC);
+        let misfit = refused.unwrap_err();
+        assert_eq!(misfit.part, "problem.response.kind");
+        assert!(misfit.reason.contains(wrong), "{wrong}: {misfit}");
+        assert!(misfit.reason.contains("\"mine\"") && misfit.reason.contains("of client 0"));
+    }
+    let base = Base::Gaussian(Gaussian { dim: 1, mean: vec![0.0], noise: 1.0 });
+    let rule = Response::Own(Own::new("mine", Nothing));
+    let misfit = Federation::new([1.0], base, rule, Loss::Mean).unwrap_err();
+    assert!(misfit.reason.contains("normal data have none"));
 }
 
 /// Limits in which nothing reacts.
@@ -207,6 +343,13 @@ fn no_reaction_is_none() {
         Response::Retention(retention(By::Client, vec![0.0; 2])),
         Response::Retention(retention(By::Label, vec![0.0; 2])),
         Response::Retention(retention(By::Row, vec![0.0; 2])),
+        Response::Retention(Retention {
+            turnout: Turnout::Follow,
+            law: Law::Logistic { tolerance: 0.3 },
+            ..retention(By::Column, vec![0.0; 2])
+        }),
+        Response::Strategic(Strategic { budget: 0.0, ..strategic(0.5, 0.0) }),
+        Response::Own(Own::new("nothing", Nothing)),
     ];
     for response in still {
         let field = problem(2, response, LOGISTIC).mean_field(&THETA, &DEPLOYED);

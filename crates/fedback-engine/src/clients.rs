@@ -47,8 +47,7 @@ impl Work for Federation {
     ) -> Result<(), WorkError> {
         refuse_absent(self, tasks)?;
         let rule = order.protocol.local;
-        with_rule(rule, Job { federation: self, order, tasks, deltas, kept, scratch });
-        Ok(())
+        with_rule(rule, Job { federation: self, order, tasks, deltas, kept, scratch })
     }
 
     fn losses(
@@ -62,8 +61,7 @@ impl Work for Federation {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
         if self.shift().is_none() || self.memory().is_some() {
-            ReactingLosses { federation: self, order, task, theta, out }.work();
-            return Ok(());
+            return ReactingLosses { federation: self, order, task, theta, out }.work();
         }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
         Ok(())
@@ -137,9 +135,9 @@ struct Job<'a> {
 }
 
 impl WithRule for Job<'_> {
-    type Output = ();
+    type Output = Result<(), WorkError>;
 
-    fn with<R: Rule>(self, rule: R) {
+    fn with<R: Rule>(self, rule: R) -> Result<(), WorkError> {
         let Job { federation, order, tasks, deltas, kept, scratch } = self;
         let Scratch { vectors, lanes: block } = scratch;
         let layout = federation.layout(order.protocol);
@@ -147,7 +145,7 @@ impl WithRule for Job<'_> {
         match (federation.base(), alike) {
             (_, None) => {
                 let (deltas, kept) = (&mut *deltas, &mut *kept);
-                Reacting { federation, order, tasks, deltas, kept, rule }.work();
+                Reacting { federation, order, tasks, deltas, kept, rule }.work()?;
             }
             (Base::Gaussian(base), Some(shift)) if shift.is_diagonal() => {
                 lanes::work(federation, base, order, tasks, (&mut *deltas, kept), rule, block);
@@ -179,6 +177,7 @@ impl WithRule for Job<'_> {
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -27,6 +27,7 @@ pub mod fit;
 pub mod measure;
 pub mod npz;
 pub mod outcome;
+pub mod own;
 pub mod plan;
 pub mod plot;
 pub mod recorded;

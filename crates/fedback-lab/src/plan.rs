@@ -37,6 +37,7 @@ use hash::hash;
 use problem::BuiltProblem;
 use protocol::build_protocol;
 pub use resamples::Resamples;
+pub(crate) use response::in_its_units;
 pub use site::{Asked, Given, SitePlan, Updates};
 pub use sites::{Census, SiteTables};
 
@@ -213,6 +214,8 @@ pub struct Shape {
     pub(crate) coordinates: Option<Vec<String>>,
     pub(crate) standardization: Option<Standardization>,
     pub(crate) table: Option<TableSummary>,
+    /// Whether people leave.
+    pub(crate) leaves: bool,
     /// A digest of the data file, where there is one.
     pub(crate) data: Vec<u8>,
 }
@@ -242,6 +245,7 @@ impl Shape {
                 _ => None,
             },
             table,
+            leaves: federation.response().leaves(),
             data,
         }
     }
@@ -278,11 +282,11 @@ impl Outline {
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
         check_turnout(&spec, &protocol)?;
         spec.spend(shape.weights.len())?;
+        check_leaving(&mut spec, shape.leaves)?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
         sizes::check(&spec, &protocol, &shape)?;
         check_measure(&spec.measure, loss)?;
-        check_leaving(&spec)?;
         let (start, stable_point) =
             build_start(algorithm, shape.dim, spec.measure.distance, stable)?;
         let Shape { weights, dim, past, client_names, coordinates, .. } = shape;
@@ -373,10 +377,14 @@ fn check_measure(measure: &Measure, loss: Option<Loss>) -> Result<(), KeyError> 
     Ok(())
 }
 
-/// Refuses to count who stays where nobody leaves.
-fn check_leaving(spec: &Spec) -> Result<(), KeyError> {
-    let measure = &spec.measure;
-    let leave = matches!(spec.problem.response, crate::spec::Response::Retention(_));
+/// Refuses to count who stays where nobody leaves. Where people leave by somebody's own rule, only the
+/// rule knows that: what is measured then is written into the spec.
+fn check_leaving(spec: &mut Spec, leave: bool) -> Result<(), KeyError> {
+    let measure = &mut spec.measure;
+    if leave && matches!(spec.problem.response, crate::spec::Response::Own(_)) {
+        measure.retained.get_or_insert(true);
+        measure.base_risk.get_or_insert(true);
+    }
     let asked = [("retained", measure.retained), ("base_risk", measure.base_risk)];
     match asked.into_iter().find(|(_, on)| !leave && *on == Some(true)) {
         None => Ok(()),

@@ -158,6 +158,16 @@ pub struct LiveRun<'a> {
     pub settings: Settings,
 }
 
+/// Refuses runs that real clients cannot do, before anything is begun.
+pub fn check_live(plan: &Outline) -> Result<(), Error> {
+    if !plan.spec.problem.response.weighs() {
+        return Ok(());
+    }
+    let why = "clients' weights react here (by = \"client\", or weights = \"follow\"), and no server \
+               knows what its model costs clients that it does not ask: run it in memory";
+    Err(Error::input("problem.response", why))
+}
+
 /// Runs a plan with real clients, from the beginning or from where it was left.
 pub fn run_live(
     live: LiveRun<'_>,
@@ -166,10 +176,7 @@ pub fn run_live(
     stop: &AtomicBool,
 ) -> Result<Outcome, Error> {
     let LiveRun { plan, federation, judge, transport, settings } = live;
-    if plan.spec.problem.response.weighs() {
-        let why = "clients' weights react here, and no server knows their losses: run it in memory";
-        return Err(Error::input("problem.response", why));
-    }
+    check_live(plan)?;
     let cohorts = from.map_or(&[][..], |from| &from.cohorts);
     let mut live = Live::new(transport, plan.course(plan.place(from)?, cohorts), settings);
     live = live.after(Incidents::of(from.into_iter().flat_map(|from| from.incidents.clone())));

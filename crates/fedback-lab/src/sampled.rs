@@ -483,6 +483,7 @@ impl Solution {
             stable_point_details: details.collect(),
             // The path is not followed on samples.
             reached_from_start: None,
+            jump: None,
             optimal_reason: None,
             local_optima: None,
             rest: None,

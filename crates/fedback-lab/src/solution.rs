@@ -59,6 +59,8 @@ pub struct Solution {
     /// Which of them the noise-free path of small steps from the start reaches, by its place; none where
     /// that is not known.
     pub reached_from_start: Option<usize>,
+    /// Where that path ends at a place at which the averaged gradient changes sign without a root.
+    pub jump: Option<Jump>,
     /// How many local minima of the risk the starts led to.
     pub local_optima: Option<usize>,
     /// Where rounds of the plan's algorithm rest at the step size of its last step.
@@ -77,6 +79,24 @@ pub struct Solution {
     /// How far its numbers may be off, then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardErrors>,
+}
+
+/// A place at which the averaged gradient changes sign without a root.
+#[derive(Clone, Debug, Serialize)]
+pub struct Jump {
+    /// Where.
+    pub theta: Vec<f64>,
+    /// The averaged gradient on one side.
+    pub gradient_before: Vec<f64>,
+    /// The averaged gradient on the other side.
+    pub gradient_behind: Vec<f64>,
+}
+
+impl Jump {
+    fn of(found: &stable::Jump) -> Self {
+        let stable::Jump { theta, before, behind } = found.clone();
+        Jump { theta, gradient_before: before, gradient_behind: behind }
+    }
 }
 
 /// One stable point.
@@ -117,7 +137,7 @@ const NOBODY: f64 = 1e-6;
 impl Details {
     fn of(federation: &Federation, point: &StablePoint) -> Self {
         let theta = &point.theta;
-        let left = federation.retention().map(|_| Left {
+        let left = federation.response().leaves().then(|| Left {
             shares: shares(federation, theta),
             retained: federation.turnout(theta, false).retained,
             base_risk: federation.base_risk(theta),
@@ -322,6 +342,7 @@ impl Solution {
             arrivals: Settling::of(plan, thetas.first().map(Vec::as_slice)),
             stable_point_details: details.collect(),
             reached_from_start: found.reached,
+            jump: found.jump.as_ref().map(Jump::of),
             stable_points: thetas,
             table: plan.table.clone(),
             sample: None,

@@ -30,7 +30,7 @@ pub use algorithm::{
 };
 pub use budget::Budget;
 pub use elsewhere::{CustomBase, SitesBase};
-pub(crate) use hint::closest;
+pub(crate) use hint::{choices, closest};
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
 pub use memory::{Delay, Inertia, Memory, Model, Staggered};
 pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
@@ -38,15 +38,17 @@ pub use problem::{
     Base, GaussianBase, Loss, Missing, NamedWeights, Penalty, Problem, Source, TableBase, Weights,
 };
 pub use response::{
-    BestResponse, By, CostKind, Law, LocationResponse, Outcome, Response, Retention, Saturating,
-    Strategic, Turnout, Wants,
+    BestResponse, By, CostKind, Law, LocationResponse, Outcome, OwnSection, Response, Retention,
+    Saturating, Strategic, Turnout, Wants,
 };
 pub use rows::{Holdout, Partition};
 pub use until::Until;
-pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber, Whole};
+pub(crate) use value::decode;
+pub use value::{Bound, Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber, Whole};
 
 use crate::difference::covers;
 use crate::error::Error;
+use crate::own;
 use sweep::{assign, combinations};
 
 /// The format of specs that this version reads.
@@ -323,6 +325,7 @@ impl Document {
                 }
                 budget::check(&table).map_err(fail)?;
                 let mut spec: Spec = value::decode(table).map_err(fail)?;
+                own::check(&spec.problem.response).map_err(fail)?;
                 let is_set = |key: &str| [&set, &self.assigned].iter().any(|t| t.contains_key(key));
                 // What was found of fitted sensitivities says nothing of others.
                 if set.keys().chain(self.assigned.keys()).any(|key| sets_sensitivity(key)) {

@@ -345,3 +345,31 @@ fn a_server_without_data_knows_no_risk() {
         assert_eq!(blind["consensus"], seen["consensus"]);
     }
 }
+
+/// No server knows what its model costs clients that it does not ask: nothing is asked at all.
+#[test]
+fn weights_that_react_are_refused() {
+    let rate = "response = { kind = \"retention\", by = \"client\", rate = 1.0 }";
+    let (before, rest) = SPEC.split_once("[problem.response]").unwrap();
+    let (_, after) = rest.split_once("[problem.loss]").unwrap();
+    let before = before.replace("[problem]\n", &format!("[problem]\n{rate}\n"));
+    let spec = format!("{before}[problem.loss]{after}");
+    let document = Document::parse(&spec, "spec").unwrap();
+    let point = document.points().unwrap().remove(0);
+    let plan = Plan::new(point, Path::new("."), "spec").unwrap();
+    let message = runner::check_live(&plan).unwrap_err().to_string();
+    assert!(message.starts_with("problem.response: clients' weights react here"), "{message}");
+    // With nothing left to be taken, a single question would interrupt the run instead.
+    let mut transport = Loopback::new(&plan, |_, _| false, 1, 0);
+    let (judge, settings) = (Exactly::new(&plan), Settings::default());
+    let live = LiveRun {
+        plan: &plan,
+        federation: None,
+        judge: &judge,
+        transport: &mut transport,
+        settings,
+    };
+    let refused = run_live(live, None, None, &mut (), &AtomicBool::new(false));
+    assert_eq!(refused.unwrap_err().to_string(), message);
+    assert!(transport.on_the_way.is_empty());
+}

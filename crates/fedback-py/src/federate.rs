@@ -17,7 +17,7 @@ use fedback_lab::event::Ending;
 use fedback_lab::experiment::{begin, reopen, run_live};
 use fedback_lab::measure::WithoutData;
 use fedback_lab::plan::Built;
-use fedback_lab::runner::{LiveRun, Runnable};
+use fedback_lab::runner::{LiveRun, Runnable, check_live};
 use fedback_lab::store::{RunId, Store, StoredRun};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -142,6 +142,7 @@ fn prepare(
         return Err(Error::input(origin, why));
     }
     let plan = Built::new(points.swap_remove(place), &document.0.directory, origin)?;
+    check_live(&plan)?;
     let store = store.map(Store::open).transpose()?;
     let Some(number) = resume else {
         let id = store.as_ref().map(|store| begin(store, &plan, Vec::new())).transpose()?;

@@ -310,3 +310,20 @@ def test_ctrl_c_stops_a_run_that_waits_for_its_sites(few, tmp_path):
     live = fedback.federate(spec, back, store=tmp_path / "runs.db", resume=1)
     assert live.resumed_from == 3
     assert np.array_equal(live.final_theta, fedback.run(spec).final_theta)
+
+
+def test_weights_that_react_are_refused_before_anything_runs(tmp_path):
+    spec = fedback.Spec(
+        rounds=3,
+        problem=fedback.Problem(
+            weights=[0.7, 0.3],
+            base=fedback.gaussian(mean=[1.0, 4.0]),
+            response=fedback.retention(by="client", rate=1.0),
+            loss=fedback.mean(),
+        ),
+        algorithm=fedback.p_fedavg(scheme="full", step_size=0.1),
+    )
+    transport = Loopback([])
+    with pytest.raises(fedback.InputError, match="problem.response: clients' weights react here"):
+        fedback.federate(spec, transport, store=tmp_path / "runs.db")
+    assert not transport.orders and not (tmp_path / "runs.db").exists()

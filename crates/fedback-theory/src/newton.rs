@@ -21,16 +21,24 @@ pub(crate) fn minimise(
     start: &DVector<f64>,
     function: impl Fn(&[f64]) -> Performative,
 ) -> Option<DVector<f64>> {
+    descend(start, function).ok()
+}
+
+/// The same, or else the point to which the search has come.
+pub(crate) fn descend(
+    start: &DVector<f64>,
+    function: impl Fn(&[f64]) -> Performative,
+) -> Result<DVector<f64>, DVector<f64>> {
     let mut point = start.clone();
     let mut here = function(point.as_slice());
     for _ in 0..LIMIT {
         let derivatives = here.gradient.iter().chain(here.hessian.iter());
         if !derivatives.chain([&here.risk]).all(|number| number.is_finite()) {
-            return None;
+            return Err(point);
         }
-        let (direction, convex) = descent(&here)?;
+        let Some((direction, convex)) = descent(&here) else { return Err(point) };
         if convex && negligible(&direction, &point) {
-            return Some(point);
+            return Ok(point);
         }
         let slope = direction.dot(&here.gradient);
         // Where the risk cannot show the decrease any more, the gradient decides.
@@ -42,15 +50,15 @@ pub(crate) fn minimise(
             (there.risk <= here.risk + 1e-4 * length * slope).then_some((candidate, there))
         });
         let Some(lower) = lower else {
-            let found = polish(point, |at| {
+            let found = polish(point.clone(), |at| {
                 let there = function(at);
                 (there.gradient, there.hessian)
             });
-            return found.map(|(point, _)| point);
+            return found.map(|(point, _)| point).ok_or(point);
         };
         (point, here) = lower;
     }
-    None
+    Err(point)
 }
 
 /// Newton's direction on H + τ I with the smallest τ of a geometric sequence that makes it positive

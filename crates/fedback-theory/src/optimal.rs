@@ -12,6 +12,7 @@ use nalgebra::DVector;
 use crate::direct;
 use crate::newton;
 use crate::stable::{is_same, norm};
+use crate::starts::{far_out, starts};
 
 /// The best point found.
 #[derive(Clone, Debug)]
@@ -62,9 +63,9 @@ fn quadratic(federation: &Federation) -> Option<OptimalPoint> {
 /// Starts from which the risk alone is looked at.
 const MOST_DIRECT: usize = 4;
 
-fn best_of(federation: &Federation, starts: &[&[f64]]) -> Optimum {
+fn best_of(federation: &Federation, given: &[&[f64]]) -> Optimum {
     let mut minima: Vec<OptimalPoint> = Vec::new();
-    let given = starts.iter().copied().map(DVector::from_column_slice);
+    let given = given.iter().copied().map(DVector::from_column_slice);
     let risk = |at: &[f64]| federation.risk(at, at);
     let add = |minima: &mut Vec<OptimalPoint>, theta: Vec<f64>| {
         if !minima.iter().any(|minimum| is_same(&minimum.theta, &theta)) {
@@ -73,12 +74,13 @@ fn best_of(federation: &Federation, starts: &[&[f64]]) -> Optimum {
     };
     // At a kink the gradient does not vanish, and Newton's method does not end.
     let rough = federation.response().has_kinks();
-    let mut stuck = Vec::new();
-    for start in given.chain(crate::starts::starts(federation)) {
-        match newton::minimise(&start, |at| federation.performative(at)) {
-            Some(theta) => add(&mut minima, theta.as_slice().to_vec()),
-            None if rough => stuck.push(start),
-            None => {}
+    let (mut stuck, mut lost) = (Vec::new(), Vec::new());
+    let starts = given.chain(starts(federation)).chain(far_out(federation));
+    for start in starts {
+        match newton::descend(&start, |at| federation.performative(at)) {
+            Ok(theta) => add(&mut minima, theta.as_slice().to_vec()),
+            Err(_) if rough => stuck.push(start),
+            Err(end) => lost.push(end),
         }
     }
     if rough {
@@ -90,24 +92,29 @@ fn best_of(federation: &Federation, starts: &[&[f64]]) -> Optimum {
         minima.clear();
         found.iter().for_each(|theta| add(&mut minima, theta.as_slice().to_vec()));
     }
+    // Searches that lead outwards for ever, to a lower risk than any that ended.
+    let lost = lost.into_iter().map(|end| end.as_slice().to_vec());
+    let lost = lost.map(|theta| OptimalPoint { risk: risk(&theta), theta, minima: 1 });
+    let lost = lost.filter(|end| end.risk.is_finite() && falls(federation, end));
+    let lost = lost.min_by(|a, b| a.risk.total_cmp(&b.risk));
     let count = minima.len();
     let best = minima.into_iter().min_by(|a, b| a.risk.total_cmp(&b.risk));
     match best {
-        None => Optimum::Unknown,
-        Some(best) if falls_further(federation, &best) => Optimum::AtInfinity(best),
+        None => lost.map_or(Optimum::Unknown, Optimum::AtInfinity),
+        Some(best) if lost.as_ref().is_some_and(|lost| lost.risk < best.risk) => {
+            lost.map_or(Optimum::Unknown, Optimum::AtInfinity)
+        }
+        Some(best) if falls(federation, &best) => Optimum::AtInfinity(best),
         Some(best) => Optimum::At(OptimalPoint { minima: count, ..best }),
     }
 }
 
-/// Whether a point so far out that the risk hardly changes any more is on the way to a lower one further out.
-fn falls_further(federation: &Federation, found: &OptimalPoint) -> bool {
+/// Whether a point is on the way to risks that are no higher further and further out. Below a certain size
+/// it is not looked at: there a multiple is no other point.
+fn falls(federation: &Federation, found: &OptimalPoint) -> bool {
     let at = |times: f64| {
         let further: Vec<f64> = found.theta.iter().map(|t| times * t).collect();
         federation.risk(&further, &further)
     };
-    let far = norm(&found.theta) > FAR;
-    far && at(2.0) <= found.risk && at(8.0) <= found.risk
+    norm(&found.theta) > 1.0 && at(2.0) <= found.risk && at(8.0) <= found.risk
 }
-
-/// Optima further out than this are looked at twice.
-const FAR: f64 = 50.0;

@@ -17,6 +17,7 @@ use serde::{Serialize, Serializer};
 
 use crate::minimisation::Minimisation;
 use crate::newton;
+pub use crate::path::Jump;
 use crate::path::{self, End};
 use crate::spectrum;
 use crate::starts::starts;
@@ -94,7 +95,7 @@ pub struct StableReport {
     /// none where that is not known.
     pub reached: Option<usize>,
     /// Where that path ends at a place where the averaged gradient jumps.
-    pub jump: Option<Vec<f64>>,
+    pub jump: Option<Jump>,
 }
 
 /// The radius of repeated minimisation and the margin of small steps.
@@ -141,7 +142,7 @@ pub enum Note {
     /// None was found from any start.
     NotFound,
     /// There is none where the path of small steps leads: the averaged gradient jumps there, and points
-    /// towards the place from all sides.
+    /// towards the place from all sides ([`StableReport::jump`]).
     Jumps,
     /// So many were found.
     Several {
@@ -288,8 +289,9 @@ fn general(federation: &Federation, start: &[f64]) -> StableReport {
     report.reached = (end == End::At(0)).then_some(0);
     if let End::Jump(place) = end {
         if report.points.is_empty() {
-            report.notes = vec![Note::Jumps];
+            report.notes.clear();
         }
+        report.notes.push(Note::Jumps);
         report.jump = Some(place);
     }
     report

@@ -17,8 +17,8 @@ const MOST_COORDINATES: usize = 6;
 const MOST_CELLS: usize = 24;
 
 /// The minimiser of every cell's own loss, where people leave together: a stable point is close to the
-/// cells that it serves.
-fn of_cells(federation: &Federation) -> Vec<DVector<f64>> {
+/// cells that it serves. Where a cell has none, the point that a search for it has come to.
+fn of_cells(federation: &Federation) -> Vec<Result<DVector<f64>, DVector<f64>>> {
     let by_client = federation.retention().is_some_and(|retention| retention.by == By::Client);
     let cells: Vec<usize> = match federation.cells() {
         Some(cells) => (0..cells.count()).collect(),
@@ -27,8 +27,14 @@ fn of_cells(federation: &Federation) -> Vec<DVector<f64>> {
         None => Vec::new(),
     };
     let zeros = DVector::zeros(federation.dim());
-    let own = |cell| newton::minimise(&zeros, |at| federation.cell(cell, at));
-    cells.into_iter().take(MOST_CELLS).filter_map(own).collect()
+    let own = |cell| newton::descend(&zeros, |at| federation.cell(cell, at));
+    cells.into_iter().take(MOST_CELLS).map(own).collect()
+}
+
+/// Points far out in directions in which a single cell costs less and less: who serves it alone may drive
+/// the others away. They are no starts for stable points, since gradients vanish there without a root.
+pub(crate) fn far_out(federation: &Federation) -> Vec<DVector<f64>> {
+    of_cells(federation).into_iter().filter_map(Result::err).collect()
 }
 
 /// The starts of a problem, zeros first.
@@ -39,7 +45,7 @@ pub(crate) fn starts(federation: &Federation) -> Vec<DVector<f64>> {
     let size = centre.norm().max(1.0);
     let mut starts = vec![zeros];
     starts.extend(fixed);
-    starts.extend(of_cells(federation));
+    starts.extend(of_cells(federation).into_iter().flatten());
     let moving = federation.response().moving(federation.clients(), federation.dim());
     for j in moving.into_iter().take(MOST_COORDINATES) {
         for distance in [1.0, -1.0, 4.0, -4.0] {

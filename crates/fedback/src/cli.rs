@@ -6,6 +6,7 @@ use clap::Parser;
 
 use crate::args::{self, Cli, Command};
 use crate::lab::error::Error;
+use crate::lab::own::{self, Kind};
 use crate::{command, output};
 
 /// Does what a command line asks, whose first word is the command's own name; its exit code. It
@@ -32,6 +33,23 @@ pub fn main(line: impl IntoIterator<Item = OsString>) -> u8 {
                 }
                 Error::Input(_) | Error::Failed(_) => format!("error: {error}"),
             });
+            error.exit_code()
+        }
+    }
+}
+
+/// The same command for responses of one's own: specs may name these kinds too.
+///
+/// A binary of somebody's own is this one line, and has every command; `docs/how-to/own-response.md`
+/// shows one.
+pub fn main_with(
+    kinds: impl IntoIterator<Item = Kind>,
+    line: impl IntoIterator<Item = OsString>,
+) -> u8 {
+    match own::register(kinds) {
+        Ok(()) => main(line),
+        Err(error) => {
+            output::complain(&format!("error: {error}"));
             error.exit_code()
         }
     }

@@ -59,10 +59,11 @@ const ELSEWHERE: [(&str, &str); 15] = [
 ];
 
 /// Pages whose commands another test runs, and which.
-const OTHERS: [(&str, &str); 4] = [
+const OTHERS: [(&str, &str); 5] = [
     ("docs/how-to/deploy.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
     ("docs/how-to/drill.md", "crates/fedback-py/tests/flower/test_deploy_page.py"),
     ("docs/how-to/operate.md", "crates/fedback-py/tests/flower/test_operate_page.py"),
+    ("docs/how-to/own-response.md", "docs/examples/own-response/tests/commands.rs"),
     ("docs/how-to/simulate-on-flower.md", "crates/fedback-py/tests/flower/test_simulation.py"),
 ];
 

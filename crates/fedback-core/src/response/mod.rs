@@ -7,6 +7,7 @@
 //! | [`Strategic`] | a row moves to the threshold where that pays |
 //! | [`Outcome`] | a label listens to the row's score |
 //! | [`Retention`] | a row stays where it is served well, and leaves otherwise |
+//! | [`Own`] | what somebody's own rule says |
 //!
 //! Whoever asks for expectations asks for [`fates`](Response::fates): what may become of every row, how
 //! likely that is, and how both change with θ.
@@ -16,6 +17,7 @@ mod bounded;
 mod fate;
 mod location;
 mod outcome;
+mod own;
 mod retention;
 mod shift;
 mod strategic;
@@ -25,6 +27,7 @@ pub use bounded::Bounded;
 pub use fate::{Fate, Rows, Slopes};
 pub use location::{Sensitivity, location};
 pub use outcome::Outcome;
+pub use own::{Own, OwnResponse, Row};
 pub use retention::{By, Cells, Law, Retention, Turnout};
 pub(crate) use retention::{Rest, renew};
 pub use shift::Shift;
@@ -47,6 +50,8 @@ pub enum Response {
     Outcome(Outcome),
     /// Rows leave.
     Retention(Retention),
+    /// Rows do what somebody's own rule says.
+    Own(Own),
 }
 
 impl From<Shift> for Response {
@@ -57,24 +62,39 @@ impl From<Shift> for Response {
 
 impl Response {
     /// The vector that moves all of a client's observations alike, where that is all that happens to
-    /// them. Where whole clients leave, nothing happens to the rows of those who stay.
+    /// them. Where whole clients leave, nothing happens to the rows of those who stay; and where a
+    /// reaction has no strength, none at all, whatever its kind.
     #[inline]
     pub fn shift(&self) -> Option<&Shift> {
-        match self {
-            Response::Shift(shift) => Some(shift),
-            Response::Retention(retention) if retention.by == By::Client => Some(&Shift::None),
-            Response::Bounded(_)
-            | Response::Strategic(_)
-            | Response::Outcome(_)
-            | Response::Retention(_) => None,
-        }
+        let nothing = match self {
+            Response::Shift(shift) => return Some(shift),
+            Response::Strategic(strategic) => strategic.is_still(),
+            Response::Outcome(outcome) => outcome.strength.iter().all(|strength| *strength == 0.0),
+            Response::Retention(retention) => retention.by == By::Client || retention.is_still(),
+            Response::Bounded(_) | Response::Own(_) => false,
+        };
+        nothing.then_some(&Shift::None)
     }
 
     /// Whether its derivative in θ jumps somewhere: rows reach bounds or cross thresholds.
     pub fn has_kinks(&self) -> bool {
         match self {
-            Response::Strategic(_) | Response::Bounded(_) => true,
+            Response::Strategic(strategic) => !strategic.is_still(),
+            Response::Bounded(_) => true,
+            Response::Own(own) => own.has_kinks(),
             Response::Shift(_) | Response::Outcome(_) | Response::Retention(_) => false,
+        }
+    }
+
+    /// Whether rows leave, or clients.
+    pub fn leaves(&self) -> bool {
+        match self {
+            Response::Retention(_) => true,
+            Response::Own(own) => own.leaves(),
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_) => false,
         }
     }
 
@@ -94,6 +114,7 @@ impl Response {
             Response::Shift(shift) => of_shift(shift),
             Response::Bounded(bounded) => of_shift(&bounded.shift),
             Response::Strategic(strategic) => strategic.features.clone(),
+            Response::Own(_) => (0..dim).collect(),
             Response::Outcome(_) | Response::Retention(_) => Vec::new(),
         }
     }
@@ -108,7 +129,8 @@ impl Response {
                 Base::Table(table) => outcome.sensitivity(table, client),
                 Base::Gaussian(_) => 0.0,
             },
-            Response::Strategic(strategic) => match strategic.share == 0.0 {
+            Response::Own(own) => own.sensitivity(client),
+            Response::Strategic(strategic) => match strategic.is_still() {
                 true => 0.0,
                 false => f64::INFINITY,
             },
@@ -134,6 +156,7 @@ impl Response {
             Response::Strategic(strategic) => strategic.fates(rows, deployed, slopes, each),
             Response::Outcome(outcome) => outcome.fates(rows, deployed, slopes, each),
             Response::Retention(retention) => retention.fates(rows, deployed, slopes, each),
+            Response::Own(own) => own.fates(rows, deployed, slopes, each),
         }
     }
 
@@ -148,6 +171,7 @@ impl Response {
             Response::Strategic(strategic) => strategic.check(base, loss),
             Response::Outcome(outcome) => outcome.check(base, loss),
             Response::Retention(retention) => retention.check(base),
+            Response::Own(own) => own.check(base, loss),
         }
     }
 }

@@ -80,7 +80,12 @@ pub struct Staying {
 impl Retention {
     /// Whether client weights react.
     pub fn weighs(&self) -> bool {
-        self.by == By::Client || self.turnout == Turnout::Follow
+        !self.is_still() && (self.by == By::Client || self.turnout == Turnout::Follow)
+    }
+
+    /// Whether nobody ever leaves for another reason than everybody does.
+    pub(crate) fn is_still(&self) -> bool {
+        self.rate.iter().all(|rate| *rate == 0.0)
     }
 
     /// How likely a cell of a client is to stay at a loss.

@@ -50,6 +50,11 @@ pub struct Lure {
 }
 
 impl Strategic {
+    /// Whether no row ever moves.
+    pub(super) fn is_still(&self) -> bool {
+        self.share == 0.0 || self.budget == 0.0 && self.smoothing == 0.0
+    }
+
     /// What a deployed φ asks of rows; nothing where it does not look at what they can change.
     pub fn lure(&self, deployed: &[f64]) -> Option<Lure> {
         let mut towards = vec![0.0; deployed.len()];

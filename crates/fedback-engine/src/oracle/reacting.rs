@@ -6,18 +6,20 @@
 //! become, and then the gradient is that of any rows. Of normal data a batch's mean is drawn as such, as
 //! in the other kernels.
 
+use std::cell::Cell;
+
 use fedback_core::base::{Base, Gaussian, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::memory::Memory;
 use fedback_core::normal;
 use fedback_core::protocol::{Batch, Deploy};
-use fedback_core::response::{By, Lure, Response, Retention, Shift};
+use fedback_core::response::{By, Lure, Response, Retention, Row, Shift};
 use fedback_core::simd::LANES;
 use fedback_core::stream::{Purpose, Stream};
 
 use crate::rule::{Coordinate, Rule, StepSizes};
-use crate::work::{Order, Task};
+use crate::work::{Order, Task, WorkError};
 
 /// Clients whose observations react one by one, or that remember their own local steps.
 pub struct Reacting<'a, R> {
@@ -37,7 +39,7 @@ pub struct Reacting<'a, R> {
 
 impl<R: Rule> Reacting<'_, R> {
     /// Works, one client after the other.
-    pub fn work(self) {
+    pub fn work(self) -> Result<(), WorkError> {
         let Reacting { federation, order, tasks, deltas, kept, rule } = self;
         let (dim, ridge) = (federation.dim(), federation.ridge());
         let layout = federation.layout(order.protocol);
@@ -81,7 +83,9 @@ impl<R: Rule> Reacting<'_, R> {
             for ((delta, w), theta) in delta.iter_mut().zip(&w).zip(sent.theta) {
                 *delta = w - theta;
             }
+            people.fine()?;
         }
+        Ok(())
     }
 }
 
@@ -102,7 +106,7 @@ pub struct ReactingLosses<'a> {
 
 impl ReactingLosses<'_> {
     /// Judges.
-    pub fn work(self) {
+    pub fn work(self) -> Result<(), WorkError> {
         let ReactingLosses { federation, order, task, theta, out } = self;
         let layout = federation.layout(order.protocol);
         let sent = layout.parts(task.broadcast);
@@ -122,12 +126,14 @@ impl ReactingLosses<'_> {
                 Batch::All => people.risk(theta),
                 Batch::Sampled(batch) => {
                     people.draw(0, batch, &mut drawn);
+                    people.fine()?;
                     drawn.loss(federation.loss(), theta)
                         + people.unseen(batch)
                         + federation.penalty(theta)
                 }
             };
         }
+        Ok(())
     }
 }
 
@@ -185,6 +191,8 @@ struct People<'a> {
     answered: Vec<f64>,
     /// One for each of those.
     parts: Vec<Part>,
+    /// What somebody's own rule has done that no rule may.
+    wrong: Cell<Option<String>>,
 }
 
 /// What an equal part of a population does under the model that it answers to.
@@ -203,6 +211,8 @@ struct Part {
 const TRIES: u64 = 64;
 /// Draws of a round stay below this; tries of one draw are so far apart.
 const FAR: u64 = 1 << 40;
+/// Beyond all tries: what decides about labels under somebody's own rule.
+const OWN_LABELS: u64 = (TRIES + 1) * FAR;
 
 impl<'a> People<'a> {
     fn new(federation: &'a Federation, task: &Task<'_>, client: u32) -> Self {
@@ -214,7 +224,26 @@ impl<'a> People<'a> {
             reactions: task.streams.beside(Purpose::Reaction).client(client),
             answered: vec![0.0; answers * federation.dim()],
             parts: vec![Part::default(); answers],
+            wrong: Cell::new(None),
         }
+    }
+
+    /// Refuses to go on where a rule has made nonsense of a row.
+    fn fine(&self) -> Result<(), WorkError> {
+        let client = self.client as u32;
+        self.wrong.take().map_or(Ok(()), |reason| Err(WorkError { client, reason }))
+    }
+
+    /// Notes the first nonsense.
+    fn note(&self, wrong: Option<String>) {
+        self.wrong.set(self.wrong.take().or(wrong));
+    }
+
+    /// A row before anything is deployed.
+    fn row<'r>(&self, table: &'r Table, row: usize) -> Row<'r> {
+        let (client, loss, dim) = (self.client, self.federation.loss(), self.federation.dim());
+        let (features, labels) = table.block(client);
+        Row { client, x: &features[row * dim..][..dim], label: labels[row], loss }
     }
 
     /// Takes in what is deployed, on top of what is remembered.
@@ -273,9 +302,11 @@ impl<'a> People<'a> {
     fn expect(&self, theta: &[f64], out: &mut [f64]) {
         let population = self.federation.population(self.client);
         if let [part] = &self.parts[..] {
-            return match part.upto.is_empty() {
-                true => population.gradient(theta, &self.answered, out),
-                false => self.expect_of_cells(part, theta, out),
+            return match self.federation.memory() {
+                Some(Memory::Renewal { weights: false, .. }) => {
+                    self.expect_of_cells(part, theta, out);
+                }
+                Some(_) | None => population.gradient(theta, &self.answered, out),
             };
         }
         let (mut own, share) = (vec![0.0; theta.len()], 1.0 / self.parts.len() as f64);
@@ -369,7 +400,7 @@ impl<'a> People<'a> {
         };
         let (model, part) = (self.model(part), &self.parts[part]);
         let uniform = || drawn.unwrap_or_else(|| self.reactions.uniform(n));
-        let row = self.choose(table, n, part, labels.len());
+        let row = self.choose(table, n, (part, model), labels.len());
         let (x, mut label) = (&features[row * dim..][..dim], labels[row]);
         let start = out.features.len();
         out.features.extend_from_slice(x);
@@ -392,6 +423,16 @@ impl<'a> People<'a> {
                     }
                 }
             }
+            Response::Own(own) => {
+                let before = self.row(table, row);
+                own.features(&before, model, moved);
+                label = own.label(&before, model);
+                self.note(own.wrong(&before, moved, label, 1.0));
+                if let Loss::Logistic { .. } = self.federation.loss() {
+                    let one = self.reactions.uniform(n + OWN_LABELS) < label;
+                    label = f64::from(u8::from(one));
+                }
+            }
             Response::Outcome(outcome) => {
                 let score = dot(x, model);
                 label = match self.federation.loss() {
@@ -406,44 +447,59 @@ impl<'a> People<'a> {
     }
 
     /// The row that the n-th draw comes to.
-    fn choose(&self, table: &Table, n: u64, part: &Part, count: usize) -> usize {
-        let Response::Retention(retention) = self.federation.response() else {
-            return self.data.index(n, count);
-        };
-        match (retention.by, self.federation.cells()) {
-            (By::Label | By::Column, Some(cells)) => {
-                let cell = part.cell(self.reactions.uniform(n));
-                let rows = cells.rows(self.client, cell);
-                rows[self.data.index(n, rows.len())] as usize
+    fn choose(&self, table: &Table, n: u64, (part, model): (&Part, &[f64]), count: usize) -> usize {
+        let federation = self.federation;
+        match federation.response() {
+            Response::Retention(retention) => match (retention.by, federation.cells()) {
+                (By::Label | By::Column, Some(cells)) => {
+                    let cell = part.cell(self.reactions.uniform(n));
+                    let rows = cells.rows(self.client, cell);
+                    rows[self.data.index(n, rows.len())] as usize
+                }
+                (By::Row, _) => {
+                    let stays = |row| {
+                        let cost = self.row(table, row).cost(model);
+                        libm::exp(retention.staying(self.client, cost).log)
+                    };
+                    self.who_stays(n, count, stays).unwrap_or_else(|| {
+                        let mut all = Part::default();
+                        all.share_out(federation, retention, self.client, model);
+                        all.cell(self.reactions.uniform(n + TRIES * FAR))
+                    })
+                }
+                (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
+            },
+            Response::Own(own) if own.leaves() => {
+                let stays = |row| {
+                    let row = self.row(table, row);
+                    let stays = own.stays(&row, model);
+                    self.note(own.wrong(&row, &[], 0.0, stays));
+                    stays
+                };
+                self.who_stays(n, count, stays).unwrap_or_else(|| {
+                    let shares: Vec<f64> = (0..count).map(stays).collect();
+                    if !shares.iter().any(|stays| *stays > 0.0) {
+                        self.note(Some("none of its rows is left".into()));
+                    }
+                    let mut all = Part::default();
+                    all.cumulate(&shares);
+                    all.cell(self.reactions.uniform(n + TRIES * FAR))
+                })
             }
-            (By::Row, _) => self.choose_who_stays(table, retention, n, count),
-            (By::Client | By::Label | By::Column, _) => self.data.index(n, count),
+            Response::Shift(_)
+            | Response::Bounded(_)
+            | Response::Strategic(_)
+            | Response::Outcome(_)
+            | Response::Own(_) => self.data.index(n, count),
         }
     }
 
-    /// A row that stays: the first of some that does, or one by the shares that all of them have.
-    fn choose_who_stays(
-        &self,
-        table: &Table,
-        retention: &Retention,
-        n: u64,
-        count: usize,
-    ) -> usize {
-        let (features, labels) = table.block(self.client);
-        let dim = self.federation.dim();
-        for tried in 0..TRIES {
-            let place = n + tried * FAR;
+    /// The first of some rows that stays.
+    fn who_stays(&self, n: u64, count: usize, stays: impl Fn(usize) -> f64) -> Option<usize> {
+        (0..TRIES).map(|tried| n + tried * FAR).find_map(|place| {
             let row = self.data.index(place, count);
-            let x = &features[row * dim..][..dim];
-            let loss = self.federation.loss().value(&self.answered, x, labels[row]);
-            let staying = libm::exp(retention.staying(self.client, loss).log);
-            if self.reactions.uniform(place) < staying {
-                return row;
-            }
-        }
-        let mut part = Part::default();
-        part.share_out(self.federation, retention, self.client, &self.answered);
-        part.cell(self.reactions.uniform(n + TRIES * FAR))
+            (self.reactions.uniform(place) < stays(row)).then_some(row)
+        })
     }
 }
 
@@ -451,7 +507,7 @@ impl Part {
     /// Takes in the model that is answered to.
     fn react(&mut self, federation: &Federation, client: usize, model: &[f64], past: &[f64]) {
         match federation.response() {
-            Response::Outcome(_) => {}
+            Response::Outcome(_) | Response::Own(_) => {}
             Response::Shift(Shift::None) => self.push.clear(),
             Response::Shift(shift) => {
                 self.push.resize(model.len(), 0.0);

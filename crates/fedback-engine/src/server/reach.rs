@@ -72,6 +72,8 @@ impl Reach {
                 }
                 Response::Outcome(outcome) => (0.0, 0.0, outcome.strength[client].abs()),
                 Response::Retention(_) => (0.0, 0.0, 0.0),
+                // Nobody knows how far it goes.
+                Response::Own(_) => (0.0, f64::INFINITY, 0.0),
             };
             // Weights that react are at most one.
             let share = if federation.weighs() { 1.0 } else { federation.weights()[client] };

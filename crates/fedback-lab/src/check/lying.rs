@@ -60,6 +60,8 @@ pub(super) fn bounds(plan: &Plan, point: Option<&[f64]>) -> Vec<Lie> {
         let honest = || reach.longest(protocol, &sizes, &broadcast, (client, &[]));
         let believed = clipped.unwrap_or_else(honest);
         let one_round = made.map(|made| made * sampler.multiplier(client) * believed);
+        // Nobody knows how far some responses go.
+        let one_round = one_round.filter(|far| far.is_finite());
         Lie { one_round, tried: None }
     };
     (0..plan.clients() as u32).map(one).collect()

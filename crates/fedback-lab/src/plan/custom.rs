@@ -115,6 +115,7 @@ fn shape(spec: &Spec, base: &spec::CustomBase) -> Result<Shape, KeyError> {
         coordinates: None,
         standardization: None,
         table: None,
+        leaves: false,
         data: Vec::new(),
     })
 }

@@ -9,6 +9,7 @@ use fedback_core::response::{
 use fedback_core::stream::Seed;
 
 use crate::draw::Shape;
+use crate::own::{self, Setting};
 use crate::spec::{self, KeyError, Problem};
 
 /// What a list of sensitivities is about: which coordinates move, and which way.
@@ -30,7 +31,8 @@ impl Form {
             spec::Response::None
             | spec::Response::Strategic(_)
             | spec::Response::Outcome(_)
-            | spec::Response::Retention(_) => Ok(Form::None),
+            | spec::Response::Retention(_)
+            | spec::Response::Own(_) => Ok(Form::None),
             spec::Response::Location(_) | spec::Response::Saturating(_) => {
                 Ok(Form::Location { features, intercept })
             }
@@ -152,6 +154,15 @@ pub(super) fn build(
         spec::Response::Retention(retention) => {
             Ok(Response::Retention(staying(problem, retention, loss, numbers()?)?))
         }
+        spec::Response::Own(section) => {
+            let Base::Table(table) = base else {
+                let kind = section.kind();
+                let why = format!("\"{kind}\" is about rows; normal data have none: give a table");
+                return Err(fail("kind", why));
+            };
+            let setting = Setting { table, loss, weights, seed };
+            Ok(Response::Own(own::build(section.kind(), section.keys(), &setting)?))
+        }
     }
 }
 
@@ -225,6 +236,11 @@ fn bounded(response: &spec::Response, base: &Base, shift: Shift) -> Result<Respo
         (bounded.low[column], bounded.high[column]) =
             (in_its_units(table, column, low.0), in_its_units(table, column, high.0));
     }
+    // What no bound holds back moves as if there were none.
+    let nowhere = |bounds: &[f64], side: f64| bounds.iter().all(|bound| *bound == side);
+    if nowhere(&bounded.low, f64::NEG_INFINITY) && nowhere(&bounded.high, f64::INFINITY) {
+        return Ok(bounded.shift.into());
+    }
     if let Some(reference) = response.reference() {
         check_reference(&reference, Some(&table.coordinates), dim)?;
         bounded.reference = reference;
@@ -233,7 +249,7 @@ fn bounded(response: &spec::Response, base: &Base, shift: Shift) -> Result<Respo
 }
 
 /// A number of a column as the table has it, standardised where that is.
-fn in_its_units(table: &Table, column: usize, number: f64) -> f64 {
+pub(crate) fn in_its_units(table: &Table, column: usize, number: f64) -> f64 {
     match &table.standardization {
         None => number,
         Some(constants) => (number - constants.mean[column]) / constants.sd[column],

@@ -50,6 +50,7 @@ pub(super) fn shape(spec: &Spec, base: &SitesBase) -> Result<Shape, KeyError> {
         coordinates: Some(base.coordinates()),
         standardization,
         table: None,
+        leaves: false,
         data: Vec::new(),
     })
 }
@@ -74,6 +75,11 @@ fn check(spec: &Spec, base: &SitesBase) -> Result<(), KeyError> {
     if let spec::Response::Retention(_) = spec.problem.response {
         let why = "found \"retention\"; which rows an update rests on is then known only once they are \
                    drawn: not for rows at sites";
+        return Err(KeyError::new("problem.response.kind", why));
+    }
+    if let spec::Response::Own(section) = &spec.problem.response {
+        let kind = section.kind();
+        let why = format!("found \"{kind}\"; sites work with responses that are built in");
         return Err(KeyError::new("problem.response.kind", why));
     }
     match loss(&spec.problem.loss) {

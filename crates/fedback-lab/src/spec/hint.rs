@@ -45,7 +45,7 @@ const SECTIONS: [(&str, &[&str]); 5] = [
 ];
 
 /// "allowed: a, b, c", with a guess at what was meant.
-pub(super) fn choices(found: &str, allowed: &[&str]) -> String {
+pub(crate) fn choices(found: &str, allowed: &[&str]) -> String {
     listed(closest(found, allowed).map(String::from), allowed)
 }
 

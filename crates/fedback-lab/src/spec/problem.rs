@@ -294,9 +294,14 @@ fn nothing() -> NonNegative {
 #[serde(deny_unknown_fields)]
 pub(super) struct NoKeys {}
 
-/// Implements `Deserialize` of a section by its `kind`.
+/// Implements `Deserialize` of a section by its `kind`; `or` takes one whose kind is none of those.
 macro_rules! decode_by_kind {
-    ($name:ident { $($kind:literal => $make:expr),+ $(,)? }) => {
+    ($name:ident { $($kind:literal => $make:expr),+ $(,)? } $(or $other:expr)?) => {
+        impl $name {
+            /// The kinds that are built in.
+            pub(crate) const KINDS: &[&str] = &[$($kind),+];
+        }
+
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(decoder: D) -> Result<Self, D::Error> {
                 let mut table = match Value::deserialize(decoder)? {
@@ -306,7 +311,12 @@ macro_rules! decode_by_kind {
                         return Err(D::Error::custom(format!("found {found}; allowed: a section")));
                     }
                 };
-                let decoded = match take_kind(&mut table, &[$($kind),+]).map_err(carry)?.as_str() {
+                $(if let Some(Value::String(kind)) = table.get("kind")
+                    && !$name::KINDS.contains(&kind.as_str())
+                {
+                    return Ok($other(table));
+                })?
+                let decoded = match take_kind(&mut table, $name::KINDS).map_err(carry)?.as_str() {
                     $($kind => $make(table),)+
                     _ => Err(KeyError::new("kind", "is not known")),
                 };

@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::per_client::PerClient;
 use super::problem::{NoKeys, decode_by_kind};
 use super::value::{
-    Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, show, take_kind,
+    Bound, Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, show, take_kind,
 };
 
 /// `[problem.response]`: how data react to a deployed θ.
@@ -33,6 +33,45 @@ pub enum Response {
     Outcome(Outcome),
     /// Who is served badly leaves.
     Retention(Retention),
+    /// What a kind of somebody's own says.
+    #[serde(untagged)]
+    #[schemars(skip)]
+    Own(OwnSection),
+}
+
+/// A section whose kind is not built in, as it was typed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct OwnSection(toml::Table);
+
+impl OwnSection {
+    /// The order of keys means nothing; the text that is recorded has one.
+    fn new(table: toml::Table) -> Self {
+        fn sorted(table: toml::Table) -> toml::Table {
+            let mut entries: Vec<(String, Value)> = table.into_iter().collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            let own = |(key, value)| match value {
+                Value::Table(table) => (key, Value::Table(sorted(table))),
+                other => (key, other),
+            };
+            entries.into_iter().map(own).collect()
+        }
+        OwnSection(sorted(table))
+    }
+
+    /// The name of the kind.
+    pub fn kind(&self) -> &str {
+        self.0.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The keys beside it.
+    pub fn keys(&self) -> toml::Table {
+        self.0
+            .iter()
+            .filter(|(key, _)| *key != "kind")
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    }
 }
 
 /// `kind = "location"`.
@@ -40,7 +79,7 @@ pub enum Response {
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
 /// | sensitivity | required | ε_i: number, vector or matrix | see [`PerClient`] |
-/// | range | none | two numbers that a feature stays between, by name | in the table's units |
+/// | range | none | two numbers that a feature stays between, by name | in the table's units; -inf and inf are no bounds |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
 /// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
@@ -51,7 +90,7 @@ pub struct LocationResponse {
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub range: BTreeMap<String, [Real; 2]>,
+    pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Vec<Real>>,
@@ -69,7 +108,7 @@ pub struct LocationResponse {
 /// |---|---|---|---|
 /// | features | required | the columns S that move | names of the table |
 /// | sensitivity | required | ε_i, over the features in their order | see [`PerClient`] |
-/// | range | none | two numbers that a feature stays between, by name | in the table's units |
+/// | range | none | two numbers that a feature stays between, by name | in the table's units; -inf and inf are no bounds |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
 /// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
@@ -82,7 +121,7 @@ pub struct BestResponse {
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub range: BTreeMap<String, [Real; 2]>,
+    pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Vec<Real>>,
@@ -344,7 +383,7 @@ impl Response {
     /// The numbers that clients have one of each: sensitivities, strengths or rates, with their key.
     pub fn each(&self) -> Option<(&'static str, &PerClient)> {
         match self {
-            Response::None | Response::Strategic(_) => None,
+            Response::None | Response::Strategic(_) | Response::Own(_) => None,
             Response::Location(location) => Some(("sensitivity", &location.sensitivity)),
             Response::BestResponse(best) => Some(("sensitivity", &best.sensitivity)),
             Response::Saturating(saturating) => Some(("sensitivity", &saturating.sensitivity)),
@@ -354,7 +393,7 @@ impl Response {
     }
 
     /// The name of the kind, as a spec says it.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Response::None => "none",
             Response::Location(_) => "location",
@@ -363,6 +402,7 @@ impl Response {
             Response::Strategic(_) => "strategic",
             Response::Outcome(_) => "outcome",
             Response::Retention(_) => "retention",
+            Response::Own(section) => section.kind(),
         }
     }
 
@@ -377,7 +417,8 @@ impl Response {
             | Response::BestResponse(_)
             | Response::Saturating(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => false,
+            | Response::Outcome(_)
+            | Response::Own(_) => false,
         }
     }
 
@@ -391,12 +432,13 @@ impl Response {
             | Response::BestResponse(_)
             | Response::Saturating(_)
             | Response::Strategic(_)
-            | Response::Outcome(_) => None,
+            | Response::Outcome(_)
+            | Response::Own(_) => None,
         }
     }
 
     /// The numbers that features stay between.
-    pub fn range(&self) -> Option<&BTreeMap<String, [Real; 2]>> {
+    pub fn range(&self) -> Option<&BTreeMap<String, [Bound; 2]>> {
         let range = match self {
             Response::Location(location) => &location.range,
             Response::BestResponse(best) => &best.range,
@@ -404,7 +446,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => return None,
+            | Response::Retention(_)
+            | Response::Own(_) => return None,
         };
         (!range.is_empty()).then_some(range)
     }
@@ -418,7 +461,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => None,
+            | Response::Retention(_)
+            | Response::Own(_) => None,
         };
         reference.map(|theta| theta.iter().map(|number| number.0).collect())
     }
@@ -431,7 +475,7 @@ impl Response {
             Response::Saturating(saturating) => saturating.memory.as_ref(),
             Response::Strategic(strategic) => strategic.memory.as_ref(),
             Response::Outcome(outcome) => outcome.memory.as_ref(),
-            Response::None | Response::Retention(_) => None,
+            Response::None | Response::Retention(_) | Response::Own(_) => None,
         }
     }
 
@@ -444,7 +488,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => None,
+            | Response::Retention(_)
+            | Response::Own(_) => None,
         }
     }
 
@@ -457,7 +502,8 @@ impl Response {
             | Response::Saturating(_)
             | Response::Strategic(_)
             | Response::Outcome(_)
-            | Response::Retention(_) => {}
+            | Response::Retention(_)
+            | Response::Own(_) => {}
         }
         self
     }
@@ -471,4 +517,4 @@ decode_by_kind!(Response {
     "strategic" => |table| decode(table).map(Response::Strategic),
     "outcome" => |table| decode(table).map(Response::Outcome),
     "retention" => |table| decode(table).map(Response::Retention),
-});
+} or |table| Response::Own(OwnSection::new(table)));

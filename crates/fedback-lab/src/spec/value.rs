@@ -41,7 +41,7 @@ impl fmt::Display for KeyError {
 }
 
 /// Decodes a table, naming the key of whatever is wrong.
-pub(super) fn decode<T: DeserializeOwned>(table: Table) -> Result<T, KeyError> {
+pub(crate) fn decode<T: DeserializeOwned>(table: Table) -> Result<T, KeyError> {
     serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { path };
@@ -192,6 +192,35 @@ number_type!(
     |_: f64| true,
     { "type": "number" }
 );
+/// A number, or an infinity where there is no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bound(pub f64);
+
+impl TryFrom<Value> for Bound {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Float(number) if number.is_infinite() => Ok(Bound(number)),
+            _ => number(&value)
+                .map(Bound)
+                .ok_or_else(|| format!("found {}; allowed: a number, -inf or inf", show(&value))),
+        }
+    }
+}
+
+impl JsonSchema for Bound {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bound".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "number" })
+    }
+}
+
+decode_from_value!(Bound);
+
 number_type!(
     /// A finite number of at least zero.
     NonNegative,

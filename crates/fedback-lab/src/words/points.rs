@@ -40,11 +40,17 @@ fn noted(note: &Note, report: &StableReport) -> String {
                            l2 = 0, or a response too strong for the loss)"
             .into(),
         Note::Jumps => {
-            let place = report.jump.iter().flatten().map(|t| short(*t)).collect::<Vec<_>>();
+            let list = |numbers: &[f64]| {
+                let numbers: Vec<String> = numbers.iter().map(|t| short(*t)).collect();
+                format!("[{}]", numbers.join(", "))
+            };
+            let Some(jump) = &report.jump else { return String::new() };
             format!(
-                "there is no stable point where small steps from the start lead: the averaged gradient \
-                 jumps at [{}] and points there from both sides, so that a run chatters around it",
-                place.join(", ")
+                "where small steps from the start lead there is no stable point: at {} the averaged \
+                 gradient changes sign without a root, from {} to {}, so that a run chatters around it",
+                list(&jump.theta),
+                list(&jump.before),
+                list(&jump.behind)
             )
         }
         Note::Several { count, attracting } => {
