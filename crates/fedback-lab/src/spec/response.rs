@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use super::per_client::PerClient;
 use super::problem::{NoKeys, decode_by_kind};
 use super::value::{
-    Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, show, take_kind,
+    Fraction, KeyError, NonNegative, Real, carry, decode, decode_from_value, number, show,
+    take_kind,
 };
 
 /// `[problem.response]`: how data react to a deployed θ.
@@ -48,7 +49,7 @@ pub struct LocationResponse {
     /// The clients' sensitivities.
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "ranges")]
     pub range: BTreeMap<String, [Real; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +76,7 @@ pub struct BestResponse {
     /// The clients' sensitivities.
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "ranges")]
     pub range: BTreeMap<String, [Real; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -289,6 +290,23 @@ pub enum Turnout {
     Fixed,
     /// They do.
     Follow,
+}
+
+/// `{ utilisation = [0.0, 1.0] }`.
+fn ranges<'de, D: Deserializer<'de>>(decoder: D) -> Result<BTreeMap<String, [Real; 2]>, D::Error> {
+    let example = "two numbers for a feature, as in { utilisation = [0.0, 1.0] }";
+    let wrong =
+        |found: &Value| D::Error::custom(format!("found {}; allowed: {example}", show(found)));
+    let value = Value::deserialize(decoder)?;
+    let Value::Table(table) = &value else { return Err(wrong(&value)) };
+    let pair = |(name, pair): (&String, &Value)| match pair.as_array().map(Vec::as_slice) {
+        Some([low, high]) => match (number(low), number(high)) {
+            (Some(low), Some(high)) => Ok((name.clone(), [Real(low), Real(high)])),
+            _ => Err(wrong(&value)),
+        },
+        _ => Err(wrong(&value)),
+    };
+    table.iter().map(pair).collect()
 }
 
 fn zero() -> Real {
