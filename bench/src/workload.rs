@@ -87,6 +87,7 @@ impl Reaction {
                 law,
                 rate: vec![1.0; clients],
                 floor: 0.0,
+                renewal: 1.0,
                 turnout,
             })
         };

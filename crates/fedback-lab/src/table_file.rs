@@ -137,11 +137,16 @@ impl<'a> Reading<'a> {
         self.rows += 1;
         let places = self.places;
         let needed = places.features.iter().chain(&places.label).chain(&places.client);
+        // What leaves together may be one of them.
+        let other = |cell: &&usize| !needed.clone().any(|column| column == *cell);
+        let needed = needed.clone().chain(places.cell.iter().filter(other));
         let mut complete = true;
         for &column in needed.filter(|column| is_missing(&row[**column])) {
             self.missing[column] += 1;
-            // A mean can stand for a feature, not for a label or a client.
-            complete &= self.columns.missing == Missing::Mean && places.features.contains(&column);
+            // A mean can stand for a feature, not for a label, a client or what leaves together.
+            complete &= self.columns.missing == Missing::Mean
+                && places.features.contains(&column)
+                && places.cell != Some(column);
             if self.columns.missing == Missing::Error {
                 let fix = "fill it, leave such rows out with missing = \"drop\", or put the mean \
                            of the column there with missing = \"mean\"";
@@ -175,13 +180,7 @@ impl<'a> Reading<'a> {
             cell if is_missing(cell) => NO_GROUP.into(),
             cell => cell.to_string(),
         }));
-        if let Some(column) = places.cell {
-            if is_missing(&row[column]) {
-                let fix = "what leaves together must be known of every row";
-                return Err(self.at(row, column, &format!("the cell is missing; {fix}")));
-            }
-            self.cells.push(row[column].to_string());
-        }
+        self.cells.extend(places.cell.map(|column| row[column].to_string()));
         let held = self.columns.held.as_ref().zip(places.held);
         self.held.extend(held.map(|(held, column)| row[column] == *held.value));
         Ok(())

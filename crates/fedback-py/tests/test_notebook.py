@@ -53,6 +53,31 @@ def shown(thing):
     return page
 
 
+def test_a_solution_shows_who_has_left():
+    problem = fedback.Problem(
+        weights=[0.6, 0.4],
+        base=fedback.gaussian(mean=[0.0, 3.0]),
+        response=fedback.retention(by="client", rate=1.2),
+        loss=fedback.mean(),
+    )
+    algorithm = fedback.p_fedavg(scheme="full", step_size=0.05)
+    spec = fedback.Spec(
+        name="towns", rounds=2, problem=problem, algorithm=algorithm, measure={"every": 1}
+    )
+    said = shown(fedback.solve(spec)).said
+    for part in ["if nobody had left", "2.289", "who stays", "33", "1.679", "repelling"]:
+        assert part in said, part
+    assert "driven away" not in said
+    said = shown(fedback.run(spec)).said
+    assert "retained" in said and "base_risk" in said
+    far = spec.set({"problem.base.mean": [0.0, 8.0]})
+    assert fedback.solve(far).stable_point_details[0]["driven_away"] == ["client 1"]
+    assert "driven away" in shown(fedback.solve(far)).said
+    # Where nobody leaves and one point is stable, nothing is added.
+    still = spec.set({"problem.response": {"kind": "location", "sensitivity": 0.5}})
+    assert "who stays" not in shown(fedback.solve(still)).said
+
+
 def people(names):
     rng = np.random.default_rng(1)
     return {

@@ -24,7 +24,7 @@ use fedback_core::federation::Federation;
 use fedback_core::protocol::Protocol;
 
 pub use approximation::{Approximation, Inapplicable};
-pub use assumptions::Assumptions;
+pub use assumptions::{Assumptions, Reach};
 pub use clients::{ClientPart, Clients, Tips, Without};
 pub use local::{Bias, LocalTruth};
 pub use outlook::{Case, Outlook};

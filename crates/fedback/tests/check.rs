@@ -118,3 +118,47 @@ fn sensitivities_have_their_sign() {
     assert_eq!(signed("[[-0.5, 0.0], [0.9, 0.9]]"), -0.5);
     assert!(signed("[[-0.5, 0.2], [0.9, 0.9]]").is_null());
 }
+
+/// The paper's assumptions are about responses that have a sensitivity, and μ and L on a ball about rows
+/// that move alike.
+#[test]
+fn assumptions_are_those_of_the_response() {
+    let mut table = String::from("x,w,y,site\n");
+    for k in 0..120 {
+        let (x, w) = ((1.3 * f64::from(k)).sin(), (0.7 * f64::from(k)).cos());
+        let label = u8::from(x - w + (5.0 * f64::from(k)).sin() > 0.1);
+        writeln!(table, "{x},{w},{label},s{}", k % 3).unwrap();
+    }
+    let of = |response: &str| {
+        let spec = format!(
+            r#"
+            rounds = 20
+            [problem]
+            base = {{ kind = "table", path = "people.csv", label = "y", partition = {{ column = "site" }} }}
+            response = {{ {response} }}
+            loss = {{ kind = "logistic", l2 = 0.1 }}
+            [algorithm]
+            kind = "p-fedavg"
+            scheme = "full"
+            step_size = {{ constant = 0.1 }}
+            "#
+        );
+        let assumptions = ask("check", &table, &spec)["assumptions"].clone();
+        let third = assumptions["words"][2].as_str().unwrap().to_string();
+        (third, assumptions["mu"].is_number())
+    };
+    let best = "kind = \"best-response\", features = [\"x\"], sensitivity = 0.3";
+    let strategic = "kind = \"strategic\", features = [\"x\"], wants = \"positive\", budget = 0.3, \
+                     smoothing = 0.1";
+    for (response, words, ball) in [
+        (best, "every response is linear", true),
+        ("kind = \"saturating\", sensitivity = 0.3, limit = 1.0", "by at most", true),
+        ("kind = \"outcome\", strength = 0.3", "by at most", true),
+        (&format!("{best}, range = {{ x = [-2.0, 2.0] }}"), "by at most", false),
+        (strategic, "no sensitivity is known", false),
+        ("kind = \"retention\", by = \"row\", rate = 0.5", "no sensitivity is known", false),
+    ] {
+        let (third, has_ball) = of(response);
+        assert!(third.contains(words) && has_ball == ball, "{response}: {third} {has_ball}");
+    }
+}

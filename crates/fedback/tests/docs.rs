@@ -5,11 +5,14 @@
 //! A `sh` block is run; where a `text` block follows, its output must be that. Rust blocks are
 //! doctests, see `src/lib.rs`.
 //!
-//! A picture `images/banks-plan.svg` in a page is what the page's commands left in `banks/plan.svg`.
+//! A picture `images/banks-plan.svg` in a page is what the page's commands left in `banks/plan.svg`; a table
+//! `experiments/banks.csv` that it links to is what they left in `banks.csv`.
 //!
 //! With `FEDBACK_RENEW=1` in the environment, `text` blocks and pictures are written anew instead:
 //! after a change of the random streams, say. Read the difference before you commit it.
 
+#[path = "docs/drawn.rs"]
+mod drawn;
 #[path = "docs/names.rs"]
 mod names;
 #[path = "docs/page.rs"]
@@ -172,6 +175,7 @@ fn what_pages_show_is_what_happens() {
             fs::write(root().join(&page.name), renewed).unwrap();
         }
         pictures(&page, folder.path());
+        tables(&page, folder.path());
     }
 }
 
@@ -185,16 +189,36 @@ fn pictures(page: &Page, folder: &Path) {
     }
 }
 
-/// Compares a picture of the documentation with what was drawn, or renews it.
+/// Compares a picture of the documentation with what a command drew, or renews it.
 fn compare_picture(name: &str, drawn: &Path) {
     let made = fs::read(drawn).unwrap_or_else(|error| panic!("{}: {error}", drawn.display()));
-    let place = root().join("docs/images").join(name);
+    compare_made(&Path::new("docs/images").join(name), &made);
+}
+
+/// The same of one that was drawn here.
+fn compare_drawing(name: &str, drawn: &str) {
+    compare_made(&Path::new("docs/images").join(name), drawn.as_bytes());
+}
+
+/// Compares a file of the repository with what was made, or renews it.
+fn compare_made(name: &Path, made: &[u8]) {
+    let place = root().join(name);
     if renewing() {
-        fs::write(&place, &made).unwrap();
+        fs::write(&place, made).unwrap();
     }
     let kept = fs::read(place).unwrap_or_default();
     let how = "FEDBACK_RENEW=1 cargo test -p fedback --test docs";
-    assert!(made == kept, "docs/images/{name} is not what the command draws; renew it: {how}");
+    assert!(made == kept, "{} is not what is made; renew it: {how}", name.display());
+}
+
+/// The tables of experiments that a page links to are what its commands wrote.
+fn tables(page: &Page, folder: &Path) {
+    let names = page.text.split("experiments/").skip(1).filter_map(|rest| rest.split(')').next());
+    for name in names.filter(|name| name.ends_with(".csv") && !name.contains(char::is_whitespace)) {
+        let made = fs::read(folder.join(name));
+        let made = made.unwrap_or_else(|error| panic!("{}: {name}: {error}", page.name));
+        compare_made(&Path::new("experiments").join(name), &made);
+    }
 }
 
 /// What a reader does with a block of commands.

@@ -218,3 +218,152 @@ fn an_exact_curve_that_takes_long_is_left_out() {
     run.wait().unwrap();
     assert!(said.contains("exact values are left out beside this run"), "{said}");
 }
+
+const ROWS: &str = "age,use,bank,group,paid\n\
+                    30,0.2,a,m,0\n40,0.5,a,f,1\n50,0.9,b,m,1\n60,0.1,b,f,0\n45,0.3,a,m,1\n";
+
+/// A response, the key that it is refused under, and what is said besides.
+const RESPONSES: [(&str, &str, &str); 28] = [
+    ("kind='retention', by='client', rate=-1.0", "rate", "found -1 for client 0; allowed: 0 or"),
+    ("kind='retention', by='client', rate=[1.0, -2.0]", "rate", "found -2 for client 1"),
+    ("kind='retention', by='client', rate=[[1.0, 2.0], 1.0]", "rate", "allowed: a number per"),
+    (
+        "kind='retention', by='clients', rate=1.0",
+        "by",
+        "\"client\", \"label\", \"row\" or { column",
+    ),
+    ("kind='retention', by={ column = 'groop' }, rate=1.0", "by", "did you mean \"group\"?"),
+    ("kind='retention', by='label', rate=1.0, floor=1.0", "floor", "0 or more and below 1"),
+    ("kind='retention', by='label', rate=1.0, floor=-0.1", "floor", "found -0.1"),
+    ("kind='retention', by='client', rate=1.0, weights='fixed'", "weights", "leave it out"),
+    ("kind='retention', by='row', rate=1.0, weights='flow'", "weights", "did you mean follow?"),
+    ("kind='retention', by='row', rate=1.0, law='logistic'", "tolerance", "at which half stay"),
+    ("kind='retention', by='row', rate=1.0, tolerance=0.5", "tolerance", "law = \"logistic\""),
+    ("kind='retention', by='row', rate=1.0, memory=0.3", "memory", "unknown key"),
+    ("kind='strategic', features=['use'], wants='positive'", "budget", "or gain and cost"),
+    ("kind='strategic', features=['use'], wants='less', budget=1.0", "wants", "negative"),
+    ("kind='strategic', features=['used'], wants='positive', budget=1.0", "features", "age, use"),
+    ("kind='strategic', features=[], wants='positive', budget=1.0", "features", "is empty"),
+    ("kind='strategic', features=['use'], wants='positive', budget=-1.0", "budget", "found -1.0"),
+    (
+        "kind='strategic', features=['use'], wants='positive', budget=1.0, share=1.5",
+        "share",
+        "found 1.5; allowed: between 0 and 1",
+    ),
+    (
+        "kind='strategic', features=['use'], wants='positive', budget=1.0, smoothing=-1.0",
+        "smoothing",
+        "found -1.0",
+    ),
+    ("kind='strategic', features=['use'], wants='positive', gain=1.0", "cost", "beside gain"),
+    (
+        "kind='strategic', features=['use'], wants='positive', gain=1.0, cost=0.0",
+        "cost",
+        "allowed: above 0",
+    ),
+    ("kind='outcome', strength=1.5", "strength", "found 1.5 for client 0; allowed: between -1"),
+    ("kind='outcome', strength={ average = [0.1, 0.2], variance = 0.0 }", "strength", "per client"),
+    ("kind='saturating', sensitivity=0.5, limit=0.0", "limit", "found 0; allowed: above 0"),
+    (
+        "kind='best-response', features=['use'], sensitivity=0.5, range={ use = [0.2, 1.0] }",
+        "range",
+        "use: found [0.2, 1], but rows have 0.1 to 0.9; allowed: a range that has them all",
+    ),
+    (
+        "kind='best-response', features=['use'], sensitivity=0.5, range={ use = [1.0, 0.0] }",
+        "range",
+        "use: found [1, 0]; allowed: a smaller and a larger number",
+    ),
+    (
+        "kind='location', sensitivity=0.5, range={ used = [0.0, 1.0] }",
+        "range",
+        "features: age, use",
+    ),
+    ("kind='location', sensitivity=0.5, range=[0.0, 1.0]", "range", "{ utilisation = [0.0, 1.0] }"),
+];
+
+#[test]
+fn responses_that_make_no_sense_are_refused_by_name() {
+    let spec =
+        TABLE.replace("{ column = \"bank\" }", "{ column = \"bank\" }, ignore = [\"group\"]");
+    let folder = folder(&spec);
+    std::fs::write(folder.path().join("t.csv"), ROWS).unwrap();
+    // Bounds are said in the units of the file, whatever it is standardised by.
+    for standardize in ["false", "true"] {
+        for (response, key, part) in RESPONSES {
+            let response = format!("problem.response={{ {} }}", response.replace('\'', "\""));
+            let standardize = format!("problem.base.standardize={standardize}");
+            for verb in ["run", "solve"] {
+                let args = [verb, "spec.toml", "--set", &response, "--set", &standardize];
+                let said = refused(folder.path(), &args);
+                let named = format!("error: spec.toml: problem.response.{key}: ");
+                let named = said.starts_with(&named) && said.lines().count() == 1;
+                assert!(named && said.contains(part), "{response}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn responses_that_data_have_nothing_for_are_refused() {
+    let folder = folder(SPEC);
+    std::fs::write(folder.path().join("t.csv"), ROWS).unwrap();
+    std::fs::write(folder.path().join("table.toml"), TABLE).unwrap();
+    let ignore = "problem.base.ignore=[\"group\"]";
+    for (response, part) in [
+        (
+            "kind='retention', by='label', rate=1.0",
+            "by: found \"label\"; normal data have no labels",
+        ),
+        ("kind='retention', by='row', rate=1.0", "by: found \"row\"; normal data have no labels"),
+        ("kind='strategic', features=['x'], wants='positive', budget=1.0", "kind: strategic names"),
+        ("kind='outcome', strength=0.5", "kind: \"outcome\" is about labels"),
+        ("kind='location', sensitivity=0.5, range={ x = [0.0, 1.0] }", "range: names columns"),
+    ] {
+        let response = format!("problem.response={{ {} }}", response.replace('\'', "\""));
+        let said = refused(folder.path(), &["run", "spec.toml", "--set", &response]);
+        assert!(said.contains(&format!("problem.response.{part}")), "{response}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    for (response, part) in [
+        (
+            "kind='retention', by='label', rate=1.0",
+            "by: found \"label\"; the loss \"mean\" looks at",
+        ),
+        (
+            "kind='strategic', features=['use'], wants='positive', budget=1.0",
+            "losses: squared, log",
+        ),
+        ("kind='outcome', strength=0.5", "losses: squared, logistic"),
+    ] {
+        let response = format!("problem.response={{ {} }}", response.replace('\'', "\""));
+        let loss = "problem.loss={ kind = \"mean\" }";
+        let sets = ["--set", &response, "--set", ignore, "--set", loss];
+        let said = refused(folder.path(), &[&["run", "table.toml"], &sets[..]].concat());
+        assert!(said.contains(part), "{response}: {said}");
+    }
+}
+
+/// A row of which it is not known what it leaves with is like one without a label.
+#[test]
+fn what_leaves_together_is_known_of_every_row() {
+    let folder = folder(TABLE);
+    let some = ROWS.replace("60,0.1,b,f,0", "60,0.1,b,,0");
+    std::fs::write(folder.path().join("t.csv"), some).unwrap();
+    let sets = [
+        "--set",
+        "problem.base.ignore=[\"group\"]",
+        "--set",
+        "problem.response={ kind = \"retention\", by = { column = \"group\" }, rate = 1.0 }",
+    ];
+    let said = refused(folder.path(), &[&["run", "spec.toml"], &sets[..]].concat());
+    let names = ["t.csv: line 5, column \"group\": the cell is missing", "missing = \"drop\""];
+    assert!(names.iter().all(|name| said.contains(name)), "{said}");
+    for missing in ["drop", "mean"] {
+        let missing = format!("problem.base.missing={missing}");
+        let args = [&["run", "spec.toml", "--set", &missing], &sets[..]].concat();
+        let output = run(folder.path(), &args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("read t.csv: 4 of 5 rows are learned from"), "{said}");
+    }
+}

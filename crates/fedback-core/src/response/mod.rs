@@ -191,9 +191,12 @@ fn check_each(
             format!("{found} numbers; needed: one per client, {clients}"),
         ));
     }
-    match values.iter().find(|value| !fits(**value)) {
+    match values.iter().enumerate().find(|(_, value)| !fits(**value)) {
         None => Ok(()),
-        Some(wrong) => Err(Misfit::new(part, format!("found {wrong}; allowed: {allowed}"))),
+        Some((client, wrong)) => {
+            let why = format!("found {wrong} for client {client}; allowed: {allowed}");
+            Err(Misfit::new(part, why))
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use fedback_engine::backend::Backend;
 use fedback_engine::plain::Blocks;
 use fedback_engine::simulate::Simulation;
 use fedback_theory::certificate;
-use fedback_theory::certificate::{LocalTruth, Verdict};
+use fedback_theory::certificate::{LocalTruth, Reach, Verdict};
 use fedback_theory::degeneracy;
 use fedback_theory::stable::Stability;
 
@@ -70,8 +70,14 @@ impl Check {
         let price = solution.risk_stable.zip(solution.risk_optimal);
         let price = price.map(|(stable, optimal)| stable - optimal);
         let constant = || Constant { value: None, origin: "unknown", how: UNKNOWN };
-        let assumptions =
-            certificate::Assumptions { ball: None, mu: None, smoothness: None, single: None };
+        let assumptions = certificate::Assumptions {
+            ball: None,
+            mu: None,
+            smoothness: None,
+            single: None,
+            reach: Reach::Unbounded,
+            rows_stay_together: true,
+        };
         let degeneracy = degeneracy::Degeneracy {
             reacts: true,
             absorbed: false,

@@ -10,7 +10,7 @@ use fedback_core::stream::Seed;
 
 use crate::draw::Shape;
 use crate::own::{self, Setting};
-use crate::spec::{self, KeyError, Problem};
+use crate::spec::{self, Entry, KeyError, NumberOrVector, PerClient, Problem};
 
 /// What a list of sensitivities is about: which coordinates move, and which way.
 pub(super) enum Form {
@@ -122,13 +122,14 @@ pub(super) fn build(
             .map_err(|message| fail(key, message)),
     };
     // One number a client.
-    let numbers = || match (each()?, response.each()) {
-        (Sensitivity::Scalar(numbers), _) => Ok(numbers),
-        (_, key) => {
-            let why = "found vectors; allowed: a number per client";
-            Err(fail(key.map_or("kind", |(key, _)| key), why.into()))
-        }
-    };
+    let numbers =
+        |key: &str, values: &PerClient| match are_numbers(values).then(each).transpose()? {
+            Some(Sensitivity::Scalar(numbers)) => Ok(numbers),
+            None | Some(Sensitivity::PerCoordinate(_) | Sensitivity::Matrix(_)) => {
+                let why = "found a vector or a matrix; allowed: a number per client";
+                Err(fail(key, why.into()))
+            }
+        };
     match response {
         spec::Response::None => Ok(Shift::None.into()),
         spec::Response::Location(_) | spec::Response::BestResponse(_) => {
@@ -150,9 +151,13 @@ pub(super) fn build(
             share: strategic.share.0,
             smoothing: strategic.smoothing.0,
         })),
-        spec::Response::Outcome(_) => Ok(Response::Outcome(Outcome { strength: numbers()? })),
+        spec::Response::Outcome(outcome) => {
+            let strength = numbers("strength", &outcome.strength)?;
+            Ok(Response::Outcome(Outcome { strength }))
+        }
         spec::Response::Retention(retention) => {
-            Ok(Response::Retention(staying(problem, retention, loss, numbers()?)?))
+            let rate = numbers("rate", &retention.rate)?;
+            Ok(Response::Retention(staying(base, retention, loss, rate)?))
         }
         spec::Response::Own(section) => {
             let Base::Table(table) = base else {
@@ -166,27 +171,44 @@ pub(super) fn build(
     }
 }
 
+/// Whether no client has a vector or a matrix.
+fn are_numbers(values: &PerClient) -> bool {
+    let is_number = |entry: &Entry| matches!(entry, Entry::Number(_));
+    match values {
+        PerClient::Same(_) | PerClient::Range { .. } => true,
+        PerClient::List(entries) => entries.iter().all(is_number),
+        PerClient::ByName { by_name, default } => by_name.values().chain(default).all(is_number),
+        PerClient::Moments { average, .. } => matches!(average, NumberOrVector::Number(_)),
+    }
+}
+
 /// Who leaves.
 fn staying(
-    problem: &Problem,
+    base: &Base,
     retention: &spec::Retention,
     loss: Loss,
     rate: Vec<f64>,
 ) -> Result<Retention, KeyError> {
-    let labelled = match &problem.base {
-        spec::Base::Table(table) => table.label.is_some() || table.source.is_some(),
-        spec::Base::Gaussian(_) | spec::Base::Custom(_) | spec::Base::Sites(_) => false,
-    };
-    let by = match &retention.by {
-        spec::By::Client => response::By::Client,
-        spec::By::Label if !labelled || loss == Loss::Mean => {
-            let why = "found \"label\"; there is no label here; allowed: \"client\", \"row\" or \
-                       { column = \"…\" }";
+    let by = match (&retention.by, base) {
+        (spec::By::Client, _) => response::By::Client,
+        (by @ (spec::By::Label | spec::By::Row | spec::By::Column { .. }), Base::Gaussian(_)) => {
+            let found = match by {
+                spec::By::Client => "client",
+                spec::By::Label => "label",
+                spec::By::Row => "row",
+                spec::By::Column { .. } => "column",
+            };
+            let why = "normal data have no labels, rows or columns; allowed: \"client\"";
+            return Err(fail("by", format!("found \"{found}\"; {why}")));
+        }
+        (spec::By::Label, Base::Table(_)) if loss == Loss::Mean => {
+            let why = "found \"label\"; the loss \"mean\" looks at no labels; allowed: \"client\", \
+                       \"row\" or { column = \"…\" }";
             return Err(fail("by", why.into()));
         }
-        spec::By::Label => response::By::Label,
-        spec::By::Row => response::By::Row,
-        spec::By::Column { .. } => response::By::Column,
+        (spec::By::Label, Base::Table(_)) => response::By::Label,
+        (spec::By::Row, Base::Table(_)) => response::By::Row,
+        (spec::By::Column { .. }, Base::Table(_)) => response::By::Column,
     };
     let law = match (retention.law, retention.tolerance) {
         (spec::Law::Exponential, None) => response::Law::Exponential,
@@ -233,6 +255,7 @@ fn bounded(response: &spec::Response, base: &Base, shift: Shift) -> Result<Respo
         let column = names.iter().position(|known| known == name).ok_or_else(|| {
             fail("range", format!("no column \"{name}\"; features: {}", names.join(", ")))
         })?;
+        check_range(table, column, [low.0, high.0])?;
         (bounded.low[column], bounded.high[column]) =
             (in_its_units(table, column, low.0), in_its_units(table, column, high.0));
     }
@@ -246,6 +269,38 @@ fn bounded(response: &spec::Response, base: &Base, shift: Shift) -> Result<Respo
         bounded.reference = reference;
     }
     Ok(Response::Bounded(bounded))
+}
+
+/// Refuses bounds that no row can stay between, in the units of the file.
+fn check_range(table: &Table, column: usize, [low, high]: [f64; 2]) -> Result<(), KeyError> {
+    let name = &table.coordinates[column];
+    if low >= high {
+        let why = format!("{name}: found [{low}, {high}]; allowed: a smaller and a larger number");
+        return Err(fail("range", why));
+    }
+    let bounds = [low, high].map(|number| in_its_units(table, column, number));
+    let rows = (0..table.clients()).flat_map(|client| table.rows_of(client));
+    let values = rows.map(|(row, _)| row[column]);
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+        (f64::min(least, value), f64::max(most, value))
+    });
+    if least >= bounds[0] && most <= bounds[1] {
+        return Ok(());
+    }
+    let in_file = |number: f64| match &table.standardization {
+        None => number,
+        // Ten digits, since there and back is not exact.
+        Some(constants) => {
+            let number = constants.mean[column] + constants.sd[column] * number;
+            format!("{number:.9e}").parse().unwrap_or(number)
+        }
+    };
+    let (least, most) = (in_file(least), in_file(most));
+    let why = format!(
+        "{name}: found [{low}, {high}], but rows have {least} to {most}; allowed: a range that \
+         has them all"
+    );
+    Err(fail("range", why))
 }
 
 /// A number of a column as the table has it, standardised where that is.

@@ -89,7 +89,7 @@ pub struct LocationResponse {
     /// The clients' sensitivities.
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "ranges")]
     pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ pub struct BestResponse {
     /// The clients' sensitivities.
     pub sensitivity: PerClient,
     /// What features stay between, by their names.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "ranges")]
     pub range: BTreeMap<String, [Bound; 2]>,
     /// The θ under which the base was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -353,6 +353,23 @@ pub enum Turnout {
     Fixed,
     /// They do.
     Follow,
+}
+
+/// `{ utilisation = [0.0, 1.0] }`.
+fn ranges<'de, D: Deserializer<'de>>(decoder: D) -> Result<BTreeMap<String, [Bound; 2]>, D::Error> {
+    let example = "two numbers for a feature, as in { utilisation = [0.0, 1.0] }";
+    let wrong =
+        |found: &Value| D::Error::custom(format!("found {}; allowed: {example}", show(found)));
+    let value = Value::deserialize(decoder)?;
+    let Value::Table(table) = &value else { return Err(wrong(&value)) };
+    let pair = |(name, pair): (&String, &Value)| match pair.as_array().map(Vec::as_slice) {
+        Some([low, high]) => match (Bound::try_from(low.clone()), Bound::try_from(high.clone())) {
+            (Ok(low), Ok(high)) => Ok((name.clone(), [low, high])),
+            _ => Err(wrong(&value)),
+        },
+        _ => Err(wrong(&value)),
+    };
+    table.iter().map(pair).collect()
 }
 
 fn zero() -> Real {

@@ -1,6 +1,6 @@
 //! Stable points, what leads there, and what they are like, in words.
 
-use fedback_theory::certificate::{Approximation, Assumptions, Inapplicable};
+use fedback_theory::certificate::{Approximation, Assumptions, Inapplicable, Reach};
 use fedback_theory::degeneracy::Degeneracy;
 use fedback_theory::minimisation::{Minimisation, Why};
 use fedback_theory::optimal::OptimalPoint;
@@ -150,12 +150,22 @@ pub fn degeneracy(found: &Degeneracy) -> String {
 
 /// Whether and where the paper's assumptions A1, A2 and A3 hold.
 pub fn assumptions(found: &Assumptions) -> [String; 3] {
-    let third =
-        "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
-                 client i's matrix"
-            .into();
+    let third = match found.reach {
+        Reach::Linear => {
+            "A3 holds everywhere: every response is linear, ε_i is the largest singular value of \
+             client i's matrix"
+        }
+        Reach::AtMost => "A3 holds everywhere: client i's data move by at most ε_i |θ − φ|",
+        Reach::Unbounded => {
+            "A3: no sensitivity is known; a small change of the model may move much of the data"
+        }
+    };
+    let third = third.to_string();
     let Some((mu, smoothness)) = found.mu.zip(found.smoothness) else {
-        let none = "no stable point to put a ball around";
+        let none = match found.rows_stay_together {
+            true => "no stable point to put a ball around",
+            false => "not known on a ball: rows or labels react one by one",
+        };
         return [format!("A1: {none}"), format!("A2: {none}"), third];
     };
     let Some(radius) = found.ball else {

@@ -11,6 +11,9 @@ from ._html import Html, facts, grid, many, note, number, page, percent, picture
 if TYPE_CHECKING:
     from .answers import Answer
 
+#: Coordinates of a stable point among others: the first of them are shown.
+MOST_SHOWN = 4
+
 _VERDICTS = {
     "settles": "Retraining settles.",
     "settles-with-small-steps": "Retraining settles with small steps.",
@@ -196,11 +199,34 @@ def of_solution(found: Answer) -> Html:
         ("stability margin", _value(found, "gradient_margin")),
         ("repeated minimisation", minimisation.get("why") if minimisation else None),
     ]
+    details = found.get("stable_point_details") or []
+    gone = ", ".join(details[0].get("driven_away") or []) if details else ""
+    lines.append(("driven away", gone or None))
     return page(
         f"Stable point of {found['name']}",
         facts(lines),
         grid(["", *(f"{name} point" for name, _ in columns)], [*rows, risks]) if columns else None,
+        _each_stable_point(details),
     )
+
+
+def _each_stable_point(details: list[dict[str, Any]]) -> Html | None:
+    """The stable points side by side, where there are several, or where people leave: there a risk
+    is one of those who stay, and says little without the others."""
+    leaving = any("retained" in one for one in details)
+    if len(details) < 2 and not leaving:
+        return None
+    header = ["stable point", "stability", "stability margin", "risk"]
+    header += ["if nobody had left", "who stays"] if leaving else []
+    rows = [
+        [
+            words([float(f"{value:.4g}") for value in one["theta"][:MOST_SHOWN]]), one["stability"],
+            number(one["gradient_margin"]), number(one["risk"]),
+            *([number(one["base_risk"]), percent(one["retained"])] if leaving else []),
+        ]
+        for one in details
+    ]  # fmt: skip
+    return grid(header, rows)
 
 
 def of_bounds(found: Answer) -> Html:

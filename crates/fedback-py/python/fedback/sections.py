@@ -147,7 +147,11 @@ def as_csv(data: Any) -> bytes:
 def location(
     *, sensitivity: Any, reference: Any = None, range: Mapping[str, Sequence[float]] | None = None
 ) -> Section:
-    """z = z0 + sensitivity_i · θ; of a table, ``range`` has what features stay between, by name."""
+    """z = z0 + sensitivity_i · θ; of a table, ``range`` has what features stay between, by name.
+
+    >>> location(sensitivity=0.5, range={"utilisation": (0.0, 1.0)})["range"]
+    {'utilisation': [0.0, 1.0]}
+    """
     return section(kind="location", sensitivity=sensitivity, reference=reference, range=range)
 
 
@@ -159,7 +163,11 @@ def best_response(
     range: Mapping[str, Sequence[float]] | None = None,
 ) -> Section:
     """x_S ← x_S − sensitivity_i · θ_S: people move the features S against their score; ``range``
-    has what features stay between, by name."""
+    has what features stay between, by name and in the table's own units.
+
+    >>> best_response(features=["debt"], sensitivity=[0.5, 2.0])["sensitivity"]
+    [0.5, 2.0]
+    """
     return section(
         kind="best-response", features=features, sensitivity=sensitivity, reference=reference,
         range=range,
@@ -167,7 +175,18 @@ def best_response(
 
 
 def saturating(*, sensitivity: Any, limit: float) -> Section:
-    """z = z0 + limit · tanh(sensitivity_i · θ / limit) by coordinate."""
+    """z = z0 + limit · tanh(sensitivity_i · θ / limit) by coordinate: people follow, but only so
+    far. With a sensitivity above 1 there are several stable points instead of a run-away.
+
+    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, solve
+    >>> problem = Problem(
+    ...     base=gaussian(mean=[0.2]), response=saturating(sensitivity=2.0, limit=1.0), loss=mean()
+    ... )
+    >>> algorithm = p_fedavg(scheme="full", step_size=constant(0.1))
+    >>> answer = solve(Spec(rounds=1, problem=problem, algorithm=algorithm))
+    >>> [(round(one["theta"][0], 3), one["stability"]) for one in answer.stable_point_details]
+    [(1.183, 'attracting'), (-0.673, 'attracting'), (-0.23, 'repelling')]
+    """
     return section(kind="saturating", sensitivity=sensitivity, limit=limit)
 
 
@@ -184,7 +203,14 @@ def strategic(
     smoothing: float | None = None,
 ) -> Section:
     """Rows that want to be on the other side of a threshold change the features S as far as that
-    takes, if it is within their ``budget`` (or what ``gain`` and ``cost`` allow)."""
+    takes, if it is within their ``budget`` (or what ``gain`` and ``cost`` allow).
+
+    ``wants`` is that side, ``share`` how many of those for whom it pays do it, and ``smoothing``
+    blurs the budget: without it the averaged gradient jumps, and a stable point may not exist.
+
+    >>> strategic(features=["debt"], wants="negative", gain=1.0, cost=2.0)["gain"]
+    1.0
+    """
     return section(
         kind="strategic", features=features, wants=wants, budget=budget, gain=gain, cost=cost,
         cost_kind=cost_kind, threshold=threshold, share=share, smoothing=smoothing,
@@ -192,7 +218,12 @@ def strategic(
 
 
 def outcome(*, strength: Any) -> Section:
-    """Labels listen to the score: above 0 predictions come true, below they defeat themselves."""
+    """Labels listen to the score: above 0 predictions come true, below they defeat themselves. A
+    number, or one per client; from −1 to 1 under the loss ``logistic``.
+
+    >>> outcome(strength=[0.7, -0.5])
+    {'kind': 'outcome', 'strength': [0.7, -0.5]}
+    """
     return section(kind="outcome", strength=strength)
 
 
@@ -205,7 +236,24 @@ def retention(
     floor: float | None = None,
     weights: Turnout | None = None,
 ) -> Section:
-    """Who is served badly leaves: clients, labels, rows or ``{"column": name}`` together."""
+    """Who is served badly leaves: clients, labels, rows or ``{"column": name}`` together, and
+    stays with probability floor + (1 − floor) · law at the mean loss L of its base rows.
+
+    ``law`` is e^(−rate · L) (``"exponential"``) or 1/(1 + e^(rate · (L − tolerance)))
+    (``"logistic"``). With ``weights="follow"`` clients count by how many of them stay; by client
+    they do so by themselves. Runs then measure ``retained``, how many of all people stay, and
+    ``base_risk``, the risk if nobody had left, beside the risk of those who stay.
+
+    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, solve
+    >>> problem = Problem(
+    ...     weights=[0.6, 0.4], base=gaussian(mean=[0.0, 3.0]),
+    ...     response=retention(by="client", rate=1.2), loss=mean(),
+    ... )
+    >>> algorithm = p_fedavg(scheme="full", step_size=constant(0.05))
+    >>> first = solve(Spec(rounds=1, problem=problem, algorithm=algorithm)).stable_point_details[0]
+    >>> [round(first[name], 4) for name in ("risk", "base_risk", "retained")]
+    [0.5139, 2.2889, 0.3303]
+    """
     return section(
         kind="retention", by=by, rate=rate, law=law, tolerance=tolerance, floor=floor,
         weights=weights,

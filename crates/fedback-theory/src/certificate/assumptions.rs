@@ -1,8 +1,7 @@
 //! Whether the paper's assumptions A1 to A3 hold: everywhere, on a ball, or not at all.
 //!
 //! A1: the loss is μ-strongly convex in θ. A2: its gradient is L-Lipschitz in θ and in the observation.
-//! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁. All built-in
-//! responses are linear, so A3 holds everywhere. The loss `mean` meets A1 and A2 everywhere with
+//! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁, see [`Reach`]. The loss `mean` meets A1 and A2 everywhere with
 //! μ = L = 1. For linear models both depend on how far out θ is: rows move with it, and ∂∇ℓ/∂x grows
 //! with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
 //!
@@ -13,17 +12,31 @@
 //!
 //! μ = l2 or c λ, λ the smallest eigenvalue of the averaged covariance of the clients' features, which no
 //! shift changes, or c λ / (1 + λ + |mean|²) with a free intercept; c is the smallest curvature of the loss
-//! on the ball.
+//! on the ball. Where rows move, are held back or leave one by one, or labels go without bounds, that covariance and
+//! the slope are those of no base, and nothing is said of the ball.
 
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
 use fedback_core::loss::{Logistic, Loss, MarginLoss};
+use fedback_core::response::{Response, Shift};
 use nalgebra::{DMatrix, DVector};
 use serde::Serialize;
 
 use crate::stable::{distance, norm};
 
-/// A1 to A3. Where neither μ nor L is known there is no stable point to put a ball around.
+/// What is known of A3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The response is linear, and ε_i the largest singular value of its matrix.
+    Linear,
+    /// The declared ε_i is a bound.
+    AtMost,
+    /// No ε_i is known.
+    Unbounded,
+}
+
+/// A1 to A3. Where neither μ nor L is known there is no stable point to put a ball around, or rows do not
+/// move alike.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Assumptions {
     /// R, where the assumptions hold on a ball around the stable point only.
@@ -35,6 +48,12 @@ pub struct Assumptions {
     /// μ of the loss of every single observation, everywhere; none where there is none.
     #[serde(skip)]
     pub single: Option<f64>,
+    /// What is known of A3.
+    #[serde(skip)]
+    pub reach: Reach,
+    /// Whether rows keep their covariance and labels their bounds, so that a ball has μ and L.
+    #[serde(skip)]
+    pub rows_stay_together: bool,
 }
 
 impl Assumptions {
@@ -50,24 +69,58 @@ pub(super) fn assumptions(
     start: &[f64],
     stable: Option<&[f64]>,
 ) -> Assumptions {
-    let everywhere =
-        Assumptions { ball: None, mu: Some(1.0), smoothness: Some(1.0), single: Some(1.0) };
+    let reach = reach(federation);
+    let rows_stay_together = rows_stay_together(federation);
+    let everywhere = Assumptions {
+        ball: None,
+        mu: Some(1.0),
+        smoothness: Some(1.0),
+        single: Some(1.0),
+        reach,
+        rows_stay_together,
+    };
     let Base::Table(table) = &federation.base() else { return everywhere };
     if federation.loss() == Loss::Mean {
         return everywhere;
     }
     let l2 = federation.loss().l2();
     let single = (l2 > 0.0 && !federation.has_intercept()).then_some(l2);
-    let Some(stable) = stable else {
-        return Assumptions { ball: None, mu: None, smoothness: None, single };
-    };
+    let none = Assumptions { mu: None, smoothness: None, single, ..everywhere };
+    let Some(stable) = stable.filter(|_| rows_stay_together) else { return none };
     let radius = distance(start, stable).max(1.0);
     let ball = Ball { federation, table, size: radius + norm(stable) };
     Assumptions {
         ball: Some(radius),
         mu: Some(ball.mu()),
         smoothness: Some(ball.smoothness()),
-        single,
+        ..none
+    }
+}
+
+fn reach(federation: &Federation) -> Reach {
+    let sensitivity = |client| federation.population(client).sensitivity();
+    if federation.counting().any(|client| sensitivity(client).is_infinite()) {
+        return Reach::Unbounded;
+    }
+    match federation.response() {
+        Response::Shift(Shift::Saturating { .. })
+        | Response::Bounded(_)
+        | Response::Strategic(_)
+        | Response::Outcome(_)
+        | Response::Retention(_)
+        | Response::Own(_) => Reach::AtMost,
+        Response::Shift(_) => Reach::Linear,
+    }
+}
+
+fn rows_stay_together(federation: &Federation) -> bool {
+    match federation.response() {
+        Response::Shift(_) => true,
+        Response::Outcome(_) => matches!(federation.loss(), Loss::Logistic { .. }),
+        Response::Bounded(_)
+        | Response::Strategic(_)
+        | Response::Retention(_)
+        | Response::Own(_) => false,
     }
 }
 

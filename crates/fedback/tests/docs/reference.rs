@@ -120,6 +120,7 @@ fn every_field_of_json_is_documented() {
         "--set",
         "algorithm.latency={kind=\"exponential\",mean={low=1.0,high=2.0}}",
     ];
+    let leaving = ["--set", "problem.response={kind=\"retention\",by=\"client\",rate=1.0}"];
     let failing = ["--set", "algorithm.step_size={constant=1e300}", "--store", "failing.db"];
     let failed =
         command("fedback", folder).args(with(&["run", "gaussian.toml"], &failing)).output();
@@ -132,6 +133,8 @@ fn every_field_of_json_is_documented() {
         fedback(folder, &with(&["exact", "gaussian.toml"], &[])),
         fedback(folder, &with(&["solve", "gaussian.toml"], &[])),
         fedback(folder, &with(&["solve", "banks.toml"], &sweep)),
+        fedback(folder, &with(&["run", "gaussian.toml"], &leaving)),
+        fedback(folder, &with(&["solve", "gaussian.toml"], &leaving)),
         fedback(folder, &with(&["check", "gaussian.toml"], &[])),
         fedback(folder, &with(&["check", "banks.toml"], &sweep)),
         fedback(folder, &with(&["solve", "gaussian.toml"], &first_arrivals)),
@@ -156,7 +159,8 @@ fn every_field_of_json_is_documented() {
     for text in &printed {
         keys(&serde_json::from_str(text).unwrap(), &mut found);
     }
-    assert!(found.contains("failed") && found.contains("raw_units"), "{found:?}");
+    let special = ["failed", "raw_units", "driven_away", "base_risk"];
+    assert!(special.iter().all(|key| found.contains(*key)), "{found:?}");
     let page = Page::read("docs/reference/json.md");
     let missing: Vec<&String> =
         found.iter().filter(|key| !page.text.contains(&format!("`{key}`"))).collect();
