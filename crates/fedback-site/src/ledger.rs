@@ -263,6 +263,11 @@ impl Ledger {
         self.spent.get(&client).unwrap_or(&self.nothing)
     }
 
+    /// What was answered rested on, for whichever client.
+    pub fn rests(&self) -> impl Iterator<Item = &Arc<Rests>> {
+        self.spent.values().flat_map(|spent| &spent.rests)
+    }
+
     /// Entries so far.
     pub fn entries(&self) -> u64 {
         self.entries

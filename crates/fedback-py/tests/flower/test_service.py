@@ -129,6 +129,20 @@ def test_an_app_of_the_operators_own_gets_no_further(sites, spec):
     assert not service.process.ended
 
 
+def test_an_order_that_is_too_large_is_refused_with_the_reason(sites, monkeypatch):
+    """A site takes 16 MiB, and hangs up on the rest: that is no reason to ask again."""
+    monkeypatch.setattr(relay, "RETURN", 0.0)
+    service = sites()[0]
+    order = Order(
+        version="x", plan_hash="0" * 64, round=0, step=0,
+        stream_key=np.array([5], dtype=np.uint64), theta=np.zeros((1000, 3000)),
+        repetitions=np.array([0], dtype=np.uint32), clients=np.array([0], dtype=np.uint32),
+    )  # fmt: skip
+    answer = relay.ask(service.socket, order, [])
+    assert isinstance(answer, Refusal)
+    assert answer.reason == "the question is more than 16777216 bytes"
+
+
 def test_a_node_waits_for_a_service_that_is_started_again(tmp_path, monkeypatch):
     question, path = Census(version="x"), str(tmp_path / "site.sock")
     fields = {"kind": "refusal", "version": "x", "reason": "no"}
