@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedback_lab::error::Error;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -143,8 +143,12 @@ impl Ledger {
             spent: HashMap::new(),
             nothing: Spent::default(),
         };
-        let (format, owner) =
-            ledger.claim().map_err(|error| fail(path, format!("no sound ledger: {error}")))?;
+        let (format, owner) = ledger.claim().map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => {
+                fail(path, "is in use: the site's service holds it; stop that first")
+            }
+            _ => fail(path, format!("no sound ledger: {error}")),
+        })?;
         if owner != name {
             let why = format!("is the ledger of {owner:?}; the policy is of {name:?}");
             return Err(Error::input(path.display(), why));

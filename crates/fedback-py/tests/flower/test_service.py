@@ -167,6 +167,43 @@ def test_a_node_waits_for_a_service_that_is_started_again(tmp_path, monkeypatch)
     assert heard == [relay.pack(question, [])] * 3
 
 
+def test_a_node_waits_where_others_stand_in_line(tmp_path, monkeypatch):
+    path = str(tmp_path / "site.sock")
+    fields = {"kind": "refusal", "version": "x", "reason": "no"}
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as before:
+        listener.bind(path)
+        listener.listen(0)
+        before.connect(path)
+
+        def serve():
+            for _ in range(2):
+                caller, _ = listener.accept()
+                with caller:
+                    caller.sendall(header({"fields": fields, "arrays": []}))
+                    caller.recv(1 << 16)
+
+        started = threading.Thread(target=serve, daemon=True)
+        monkeypatch.setattr(relay.time, "sleep", lambda _: started.ident or started.start())
+        before.sendall(b"x")
+        assert relay.ask(path, Census(version="x"), []).reason == "no"
+
+
+def test_the_log_of_questions_that_nobody_answers_is_bounded(sites):
+    service = sites()[0]
+    question = relay.pack(Census(version="x"), ["algorithm.batch=1"])
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(service.socket)
+        replies = caller.makefile("rb")
+        for _ in range(1200):
+            caller.sendall(question)
+            assert isinstance(relay.unpack(replies), Refusal)
+    service.process.stop()
+    lines = [json.loads(line) for line in service.log().splitlines() if line.startswith("{")]
+    refused = sum(line["event"] == "refused" for line in lines)
+    left_out = sum(line.get("questions", 0) for line in lines if line["event"] == "left-out")
+    assert 1000 <= refused < 1200 and refused + left_out == 1200
+
+
 def test_a_service_that_stays_away_is_an_absence_with_a_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(relay, "RETURN", 0.0)
     with pytest.raises(BadMessage, match="service does not answer .FileNotFoundError"):

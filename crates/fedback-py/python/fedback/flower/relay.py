@@ -30,8 +30,8 @@ again."""
 PAUSE = 0.2
 """Seconds between two looks whether it is back."""
 
-GONE = (ConnectionError, FileNotFoundError)
-"""What asking a service comes to while it is not running."""
+GONE = (BlockingIOError, ConnectionError, FileNotFoundError)
+"""What asking a service comes to while it is not running, or others stand in line."""
 
 
 def ask(path: str, message: Any, set: list[str]) -> Any:
