@@ -339,8 +339,7 @@ impl<B: Blocks> WithRule for Job<'_, B> {
             let scale = |member: &Member| order.objective_scale(weights, member.client);
             let mut end = 0;
             for same in members.chunk_by(|a, b| scale(a) == scale(b)) {
-                let size =
-                    StepSizes { plain: step_size, gradient: step_size * scale(&same[0]) };
+                let size = StepSizes { plain: step_size, gradient: step_size * scale(&same[0]) };
                 let own = end..end + same.len() * dim;
                 end = own.end;
                 let before = theta[own.clone()].iter().zip(&control[own.clone()]);

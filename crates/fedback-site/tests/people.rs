@@ -186,7 +186,8 @@ fn people_are_known_whichever_client_they_are_counted_with() {
 /// Models near the largest number would tell how large rows are, again and again.
 #[test]
 fn that_an_answer_is_not_finite_is_told_once() {
-    let large = (0..ROWS).map(|row| format!("{},{row},p{row}\n", if row < 30 { 0.0 } else { 9e307 }));
+    let large =
+        (0..ROWS).map(|row| format!("{},{row},p{row}\n", if row < 30 { 0.0 } else { 9e307 }));
     let folder = folder("", &format!("x,y,who\n{}", large.collect::<String>()));
     let mut site = Site::new(folder.path(), SPEC);
     assert!(site.ask(0).unwrap_err().contains("not finite"));

@@ -51,7 +51,8 @@ fn while_listening(callers: impl FnOnce(&dyn Fn() -> UnixStream)) {
     }
     let policy = Policy::read(&folder.path().join("policy.toml")).unwrap();
     Ledger::create(&policy.ledger, &policy.name, None).unwrap();
-    let (socket, most, stop) = (policy.socket.clone(), policy.limits.message, AtomicBool::new(false));
+    let (socket, most, stop) =
+        (policy.socket.clone(), policy.limits.message, AtomicBool::new(false));
     let keeper = Keeper::open(policy).unwrap();
     std::thread::scope(|scope| {
         let service = scope.spawn(|| serve(keeper, &socket, most, &Silent, &stop).unwrap());
