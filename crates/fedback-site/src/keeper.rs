@@ -318,8 +318,7 @@ impl Keeper {
     /// client of the site that was for. Only answers on all rows may rest on the same ones.
     fn apart(&self, entry: &Entry, about_to_be: &[Entry], all: bool) -> Result<(), Refused> {
         let (client, least) = (entry.client, self.policy.limits.rows);
-        let mut before: Vec<&Arc<Rests>> = self.ledger.rests().collect();
-        before.extend(about_to_be.iter().flat_map(|other| &other.rests));
+        let mut now: Vec<&Arc<Rests>> = about_to_be.iter().flat_map(|other| &other.rests).collect();
         for rests in &entry.rests {
             if rests.distinct() < least {
                 let why = format!("a step would rest on fewer than {least} different rows");
@@ -329,14 +328,14 @@ impl Keeper {
                 0 => !all,
                 differing => differing < least,
             };
-            if before.iter().any(close) {
+            if self.ledger.near(rests).any(|other| close(&other)) || now.iter().any(close) {
                 let why = format!(
                     "a step would rest on the rows of an earlier one but for fewer than {least}, \
                      which their difference would show"
                 );
                 return Err(format!("client {client}: {why}").into());
             }
-            before.push(rests);
+            now.push(rests);
         }
         Ok(())
     }

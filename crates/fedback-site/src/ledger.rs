@@ -7,7 +7,7 @@
 
 mod soundness;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +20,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::rests::Rests;
+use crate::rests::{Rests, RowName};
 
 /// A digest of 32 bytes.
 pub type Mark = [u8; 32];
@@ -65,6 +65,8 @@ pub struct Spent {
     pub by_plan: HashMap<String, u64>,
     /// What they rested on, each once.
     pub rests: Vec<Arc<Rests>>,
+    /// Every row in that.
+    rows: HashSet<RowName>,
 }
 
 /// What was answered, and room for more.
@@ -258,6 +260,7 @@ impl Ledger {
         for rests in &entry.rests {
             if !spent.rests.contains(rests) {
                 spent.rests.push(rests.clone());
+                spent.rows.extend(rests.rows());
             }
         }
     }
@@ -267,9 +270,10 @@ impl Ledger {
         self.spent.get(&client).unwrap_or(&self.nothing)
     }
 
-    /// What was answered rested on, for whichever client.
-    pub fn rests(&self) -> impl Iterator<Item = &Arc<Rests>> {
-        self.spent.values().flat_map(|spent| &spent.rests)
+    /// What was answered rested on, for each client that shares a row with these.
+    pub fn near(&self, rests: &Rests) -> impl Iterator<Item = &Arc<Rests>> {
+        let shares = move |spent: &&Spent| rests.rows().any(|row| spent.rows.contains(&row));
+        self.spent.values().filter(shares).flat_map(|spent| &spent.rests)
     }
 
     /// Entries so far.
