@@ -303,7 +303,8 @@ impl<B: Blocks> WithRule for Job<'_, B> {
         let Job { plain, order, members, broadcasts, deltas, kept } = self;
         let Plain { gradients: blocks, weights } = plain;
         let dim = blocks.dim();
-        let theta: Vec<f64> = broadcasts.iter().flat_map(|sent| &sent[..dim]).copied().collect();
+        let mut theta = Vec::with_capacity(members.len() * dim);
+        broadcasts.iter().for_each(|sent| theta.extend_from_slice(&sent[..dim]));
         let mut control = vec![0.0; theta.len()];
         let sent = broadcasts.iter().flat_map(|sent| &sent[dim..]);
         for ((control, sent), kept) in control.iter_mut().zip(sent).zip(&*kept) {
@@ -334,12 +335,18 @@ impl<B: Blocks> WithRule for Job<'_, B> {
                 let out = Judged { losses: &mut losses, gradients: &mut gradients };
                 blocks.gradients(members, &local, batch, range, out)?;
             }
-            for (place, member) in members.iter().enumerate() {
-                let scale = order.objective_scale(weights, member.client);
-                let size = StepSizes { plain: step_size, gradient: step_size * scale };
-                for j in place * dim..(place + 1) * dim {
-                    let at = Coordinate { w: local[j], theta: theta[j], control: control[j] };
-                    local[j] = rule.step(at, gradients[j], size);
+            // Members of one scale are one long array, of which the machine takes several at a time.
+            let scale = |member: &Member| order.objective_scale(weights, member.client);
+            let mut end = 0;
+            for same in members.chunk_by(|a, b| scale(a) == scale(b)) {
+                let size = StepSizes { plain: step_size, gradient: step_size * scale(&same[0]) };
+                let own = end..end + same.len() * dim;
+                end = own.end;
+                let before = theta[own.clone()].iter().zip(&control[own.clone()]);
+                let each = local[own.clone()].iter_mut().zip(before).zip(&gradients[own]);
+                for ((w, (theta, control)), gradient) in each {
+                    let at = Coordinate { w: *w, theta: *theta, control: *control };
+                    *w = rule.step(at, *gradient, size);
                 }
             }
         }

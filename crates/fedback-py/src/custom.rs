@@ -83,6 +83,15 @@ impl Functions {
         Custom::new(plan.clone(), Parts::new(Cow::Owned(plan), self))
     }
 
+    /// Does work that calls them, on a thread that Python knows all the while: it would make a state for the
+    /// thread, with a stack, at every call otherwise.
+    pub fn served<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match self.draw.is_some() || self.loss.is_some() {
+            true => Python::attach(|py| py.detach(work)),
+            false => work(),
+        }
+    }
+
     /// The exception that ended a run, if one did.
     pub fn raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -72,7 +72,7 @@ fn each_of_any<T: Send>(
         Built::Custom(plan) => custom(&functions.custom(plan), &stop),
     };
     let all = || plans.into_iter().map(ask).collect::<Result<Vec<T>, Error>>();
-    let asked = supervise(py, Some(1), &stop, |_| Ok(()), all);
+    let asked = supervise(py, Some(1), &stop, |_| Ok(()), || functions.served(all));
     match functions.raised() {
         Some(error) => Err(error),
         None => asked?.map_err(raise),

@@ -160,7 +160,7 @@ fn listening<T: Send>(
     let now = shared.get();
     let tick = |py: Python<'_>| now.show(py, progress);
     let supervised = supervise(py, threads, &stop, tick, || {
-        let made = work(&mut Listener { now, earlier }, &stop);
+        let made = functions.served(|| work(&mut Listener { now, earlier }, &stop));
         *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
     });
     let supervised = supervised.and(Now::end(py, progress));

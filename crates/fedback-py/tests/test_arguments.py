@@ -27,7 +27,7 @@ WHOLE += [
     (2**64, "63"),
 ]
 ID = [(-1, "whole numbers, 0 or more"), ("1", "whole numbers"), (2**63, "9223372036854775807")]
-PATH = [(3, "a path"), (True, "a path"), (b"x", "a path"), ("a\0b", "a path")]
+PATH = [(3, "a path"), (True, "a path"), (b"x", "a path"), ("a\0b", "a path"), ("", "a path")]
 FLAG = [("x", "True, False"), (1, "True, False")]
 TEXT = [(3, "text"), (b"x", "text")]
 TEXTS = [(3, "a list of texts"), ("x", "a list of texts"), ([3], "text")]
@@ -124,7 +124,10 @@ TABLE = {
     fedback.data: ({}, {"table": [("debit", "credit"), (3, "credit")], "file": PATH}),
     fedback.runs: ({}, {"store": PATH}),
     fedback.load: ({"id": 1}, {"id": ID, "store": PATH}),
-    fedback.compare: ({"ids": [1]}, {"ids": [*WHOLES, ("12", "a list")], "store": PATH}),
+    fedback.compare: (
+        {"ids": [1]},
+        {"ids": [*WHOLES, ("12", "a list"), ([], "one or more runs")], "store": PATH},
+    ),
     fedback.note: ({"id": 1}, {"id": ID, "text": TEXT, "tags": WORDS, "store": PATH}),
     fedback.export: (
         {"id": 1, "out": "file", "format": "csv"},
@@ -236,6 +239,7 @@ def test_every_argument_of_every_function_is_in_the_table():
         (lambda: fedback.rm(1, store=3), "store: found 3; allowed: a path"),
         (lambda: fedback.reproduce(["x"]), 'figure "x": unknown; allowed: convergence'),
         (lambda: fedback.show(), "show: found no run"),
+        (lambda: fedback.rm(), "rm: found no run"),
         (lambda: fedback.show(-1), r"ids\[0\]: found -1; allowed: whole numbers, 0 or more"),
         (lambda: fedback.sweep(3), "spec: found 3; allowed: a Spec"),
         (lambda: fedback.Spec(SPEC).set(3), "set: found 3; allowed: values by key"),

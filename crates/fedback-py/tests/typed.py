@@ -39,6 +39,8 @@ runs.plot(x="local_steps", map="batch").set_title("final values")
 
 assert_type(fedback.exact(spec), fedback.Curve)
 assert_type(fedback.solve(spec), fedback.Solution)
+assert_type(fedback.solve(spec).stable_point, Floats | Any)
+assert_type(fedback.check(spec).verdict, literals.Verdict)
 assert_type(fedback.check(spec), fedback.Certificate)
 assert_type(fedback.bounds(spec), fedback.Bounds)
 plan = fedback.plan(spec, accuracy=0.1, schemes=["full"])

@@ -198,7 +198,9 @@ impl Keeper {
                 self.observe(*wanted, &agreed.plan, key, given, &mut entries)?
             }
         };
+        // Whether they are tells of the rows, as a refusal by rows does.
         if !updates.deltas.iter().chain(&updates.kept).all(|number| number.is_finite()) {
+            self.note(&entries)?;
             return Err("the work came to numbers that are not finite".into());
         }
         for (place, (entry, pair)) in entries.iter_mut().zip(fresh).enumerate() {
@@ -275,13 +277,18 @@ impl Keeper {
     fn admit(&mut self, entries: &[Entry], all: bool) -> Result<(), Refused> {
         for place in 0..entries.len() {
             if let Err(refused) = self.apart(&entries[place], &entries[..place], all) {
-                let noted = |entry: &Entry| Entry { rests: Vec::new(), ..entry.clone() };
-                let noted: Vec<Entry> = entries[..=place].iter().map(noted).collect();
-                self.ledger.record(&noted).map_err(broken)?;
+                self.note(&entries[..=place])?;
                 return Err(refused);
             }
         }
         Ok(())
+    }
+
+    /// Writes down that nothing was answered, in as many words.
+    fn note(&mut self, refused: &[Entry]) -> Result<(), Refused> {
+        let noted = |entry: &Entry| Entry { rests: Vec::new(), ..entry.clone() };
+        let noted: Vec<Entry> = refused.iter().map(noted).collect();
+        self.ledger.record(&noted).map_err(broken)
     }
 
     /// Refuses an answer that is one too many, after all that were given and those that are about to
@@ -307,13 +314,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Refuses an answer that rests on too few rows, or on those of an earlier one but for a few. Only
-    /// answers on all rows may rest on the same ones.
+    /// Refuses an answer that rests on too few rows, or on those of an earlier one but for a few, whichever
+    /// client of the site that was for. Only answers on all rows may rest on the same ones.
     fn apart(&self, entry: &Entry, about_to_be: &[Entry], all: bool) -> Result<(), Refused> {
         let (client, least) = (entry.client, self.policy.limits.rows);
-        let others = about_to_be.iter().filter(|other| other.client == client);
-        let mut before: Vec<&Arc<Rests>> = self.ledger.spent(client).rests.iter().collect();
-        before.extend(others.flat_map(|other| &other.rests));
+        let mut now: Vec<&Arc<Rests>> = about_to_be.iter().flat_map(|other| &other.rests).collect();
         for rests in &entry.rests {
             if rests.distinct() < least {
                 let why = format!("a step would rest on fewer than {least} different rows");
@@ -323,14 +328,14 @@ impl Keeper {
                 0 => !all,
                 differing => differing < least,
             };
-            if before.iter().any(close) {
+            if self.ledger.near(rests).any(|other| close(&other)) || now.iter().any(close) {
                 let why = format!(
                     "a step would rest on the rows of an earlier one but for fewer than {least}, \
                      which their difference would show"
                 );
                 return Err(format!("client {client}: {why}").into());
             }
-            before.push(rests);
+            now.push(rests);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 mod soundness;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fedback_lab::error::Error;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::rests::Rests;
+use crate::rests::{Rests, RowName};
 
 /// A digest of 32 bytes.
 pub type Mark = [u8; 32];
@@ -65,6 +65,8 @@ pub struct Spent {
     pub by_plan: HashMap<String, u64>,
     /// What they rested on, each once.
     pub rests: Vec<Arc<Rests>>,
+    /// Every row in that.
+    rows: HashSet<RowName>,
 }
 
 /// What was answered, and room for more.
@@ -143,8 +145,12 @@ impl Ledger {
             spent: HashMap::new(),
             nothing: Spent::default(),
         };
-        let (format, owner) =
-            ledger.claim().map_err(|error| fail(path, format!("no sound ledger: {error}")))?;
+        let (format, owner) = ledger.claim().map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy) => {
+                fail(path, "is in use: the site's service holds it; stop that first")
+            }
+            _ => fail(path, format!("no sound ledger: {error}")),
+        })?;
         if owner != name {
             let why = format!("is the ledger of {owner:?}; the policy is of {name:?}");
             return Err(Error::input(path.display(), why));
@@ -254,6 +260,7 @@ impl Ledger {
         for rests in &entry.rests {
             if !spent.rests.contains(rests) {
                 spent.rests.push(rests.clone());
+                spent.rows.extend(rests.rows());
             }
         }
     }
@@ -261,6 +268,12 @@ impl Ledger {
     /// How much was answered for a client.
     pub fn spent(&self, client: u32) -> &Spent {
         self.spent.get(&client).unwrap_or(&self.nothing)
+    }
+
+    /// What was answered rested on, for each client that shares a row with these.
+    pub fn near(&self, rests: &Rests) -> impl Iterator<Item = &Arc<Rests>> {
+        let shares = move |spent: &&Spent| rests.rows().any(|row| spent.rows.contains(&row));
+        self.spent.values().filter(shares).flat_map(|spent| &spent.rests)
     }
 
     /// Entries so far.

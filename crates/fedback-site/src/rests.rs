@@ -45,6 +45,11 @@ impl Rests {
         }
     }
 
+    /// The different rows.
+    pub fn rows(&self) -> impl Iterator<Item = RowName> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
     /// How many different rows there are.
     pub fn distinct(&self) -> u64 {
         self.0.len() as u64

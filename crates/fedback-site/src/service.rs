@@ -1,12 +1,13 @@
 //! The site's service: a local socket, and one question at a time.
 
 use std::io::{self, BufReader, BufWriter, Read};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedback_lab::error::Error;
@@ -16,7 +17,8 @@ use crate::keeper::Keeper;
 use crate::message::{Reply, Request};
 use crate::refused::Refused;
 
-/// Connections at a time; others are hung up on.
+/// Connections at a time. One more takes the place of whoever has been silent for longest, so that nobody
+/// keeps others out by saying nothing; where all of them wait for an answer, it is hung up on.
 const MOST: usize = 8;
 
 /// How long a question may take to arrive whole, and an answer to be taken.
@@ -58,29 +60,70 @@ pub fn serve(
     let fail = |error: io::Error| Error::Failed(format!("{}: {error}", socket.display()));
     let listener = listen(socket).map_err(fail)?;
     let keeper = Mutex::new(keeper);
-    let open = AtomicUsize::new(0);
+    let places = Places::default();
     std::thread::scope(|scope| {
-        for stream in listener.incoming() {
+        for (caller, stream) in listener.incoming().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             let Ok(stream) = stream else { continue };
-            if open.fetch_add(1, Ordering::Relaxed) >= MOST {
-                open.fetch_sub(1, Ordering::Relaxed);
+            if !places.take(caller, &stream) {
                 continue;
             }
-            let (keeper, open) = (&keeper, &open);
+            let (keeper, places) = (&keeper, &places);
             scope.spawn(move || {
                 // Whoever hangs up or sends nonsense is no longer listened to; whatever happens, the
                 // place is free again.
-                let talk = || converse(&stream, keeper, most, log, stop);
+                let silent = |is| places.silent(caller, is);
+                let talk = || converse(&stream, keeper, most, silent, log, stop);
                 let _ = catch_unwind(AssertUnwindSafe(talk));
-                open.fetch_sub(1, Ordering::Relaxed);
+                places.leave(caller);
             });
         }
     });
     let _ = std::fs::remove_file(socket);
     Ok(())
+}
+
+/// Who is connected.
+#[derive(Default)]
+struct Places(Mutex<Vec<Place>>);
+
+struct Place {
+    caller: usize,
+    stream: UnixStream,
+    /// Since when it is the caller's turn; none while a question is being answered.
+    silent: Option<Instant>,
+}
+
+impl Places {
+    fn taken(&self) -> MutexGuard<'_, Vec<Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a place for another caller.
+    fn take(&self, caller: usize, stream: &UnixStream) -> bool {
+        let Ok(stream) = stream.try_clone() else { return false };
+        let mut taken = self.taken();
+        if taken.len() >= MOST {
+            let silent = taken.iter().enumerate().filter_map(|(k, place)| Some((place.silent?, k)));
+            let Some((_, longest)) = silent.min() else { return false };
+            let _ = taken.swap_remove(longest).stream.shutdown(Shutdown::Both);
+        }
+        taken.push(Place { caller, stream, silent: Some(Instant::now()) });
+        true
+    }
+
+    /// It is a caller's turn, or the site's.
+    fn silent(&self, caller: usize, is: bool) {
+        if let Some(place) = self.taken().iter_mut().find(|place| place.caller == caller) {
+            place.silent = is.then(Instant::now);
+        }
+    }
+
+    fn leave(&self, caller: usize) {
+        self.taken().retain(|place| place.caller != caller);
+    }
 }
 
 /// A socket that appears with its modes, in place of one that nobody listens on any more.
@@ -103,6 +146,7 @@ fn converse(
     stream: &UnixStream,
     keeper: &Mutex<Keeper>,
     most: u64,
+    silent: impl Fn(bool),
     log: &dyn Log,
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -121,10 +165,13 @@ fn converse(
             }
             Err(error) => return Err(error),
         };
+        silent(false);
         let reply = {
             let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
             respond(&mut keeper, Request::of(frame), log)
         };
+        // Nor does anybody keep others out by not listening.
+        silent(true);
         // What is refused because the service stops can be asked again when it is back.
         if matches!(reply, Reply::Refusal { .. }) && stop.load(Ordering::Relaxed) {
             break;

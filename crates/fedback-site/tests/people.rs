@@ -68,21 +68,30 @@ struct Site {
 
 impl Site {
     fn new(folder: &Path, spec: &str) -> Self {
+        Site::counted(folder, spec, vec![ROWS as u64])
+    }
+
+    /// With so many rows of every client.
+    fn counted(folder: &Path, spec: &str, rows: Vec<u64>) -> Self {
         write(folder, "spec.toml", spec);
         let policy = Policy::read(&folder.join("policy.toml")).unwrap();
         if !policy.ledger.exists() {
             Ledger::create(&policy.ledger, &policy.name, policy.id.as_deref()).unwrap();
         }
         let mut document = Document::read(&policy.plan.spec).unwrap();
-        document.set(&format!("problem.base.rows=[{ROWS}]")).unwrap();
+        document.set(&format!("problem.base.rows={rows:?}")).unwrap();
         let point = document.points().unwrap().remove(0);
         let plan = Built::new(point, folder, "spec").unwrap();
-        let gathered = Some(Gathered { rows: vec![ROWS as u64], sums: None });
+        let gathered = Some(Gathered { rows, sums: None });
         let about = About { plan_hash: plan.hash.clone(), gathered, ..About::default() };
         Site { keeper: Keeper::open(policy).unwrap(), about, dim: plan.dim }
     }
 
     fn ask(&mut self, round: u64) -> Result<Vec<f64>, String> {
+        self.ask_of(0, round)
+    }
+
+    fn ask_of(&mut self, client: u32, round: u64) -> Result<Vec<f64>, String> {
         let order = Order {
             about: self.about.clone(),
             round,
@@ -90,7 +99,7 @@ impl Site {
             thetas: vec![1.0; self.dim],
             broadcast: self.dim,
             repetitions: vec![0],
-            clients: vec![0],
+            clients: vec![client],
             kept: vec![],
             keeps: 0,
         };
@@ -148,6 +157,44 @@ fn rows_of_the_same_person_count_once_where_an_id_says_so() {
     let equal = (0..ROWS).map(|row| format!("{},1,p{row}\n", row % 8));
     let equal = folder("id = \"who\"", &format!("x,y,who\n{}", equal.collect::<String>()));
     assert!(Site::new(equal.path(), SPEC).ask(0).is_err());
+}
+
+/// Two clients that share all but a few people are one client with and without these.
+#[test]
+fn people_are_known_whichever_client_they_are_counted_with() {
+    let spec = SPEC.replace("clients = 1", "clients = 2").replace("batch = 15", "batch = \"all\"");
+    for (others, shown) in [(0, true), (1, false), (8, false), (9, true)] {
+        let folder = folder("", "");
+        let path = folder.path().join("policy.toml");
+        let policy = std::fs::read_to_string(&path).unwrap();
+        let policy = policy.replace("[0]", "[0, 1]").replace("rows.csv", "rows-{client}.csv");
+        std::fs::write(&path, policy).unwrap();
+        let all = rows(ROWS);
+        write(folder.path(), "rows-0.csv", &all);
+        let fewer: Vec<&str> = all.lines().take(1 + ROWS - others).collect();
+        write(folder.path(), "rows-1.csv", &(fewer.join("\n") + "\n"));
+        let counts = vec![ROWS as u64, (ROWS - others) as u64];
+        let mut site = Site::counted(folder.path(), &spec, counts);
+        site.ask_of(0, 0).unwrap();
+        match site.ask_of(1, 0) {
+            Ok(_) => assert!(shown, "{others}"),
+            Err(why) => assert!(!shown && why.contains("difference would show"), "{why}"),
+        }
+    }
+}
+
+/// Models near the largest number would tell how large rows are, again and again.
+#[test]
+fn that_an_answer_is_not_finite_is_told_once() {
+    let large =
+        (0..ROWS).map(|row| format!("{},{row},p{row}\n", if row < 30 { 0.0 } else { 9e307 }));
+    let folder = folder("", &format!("x,y,who\n{}", large.collect::<String>()));
+    let mut site = Site::new(folder.path(), SPEC);
+    assert!(site.ask(0).unwrap_err().contains("not finite"));
+    let entries = site.keeper.ledger().entries();
+    assert_eq!(entries, 2, "the refusal, and the census");
+    assert!(site.ask(0).unwrap_err().contains("was refused before"));
+    assert_eq!(site.keeper.ledger().entries(), entries);
 }
 
 #[test]

@@ -79,7 +79,7 @@ def path(name: str, value: Any) -> str:
     """The path of a file or a folder."""
     if isinstance(value, (str, os.PathLike)):
         found = os.fspath(value)
-        if isinstance(found, str) and "\0" not in found:
+        if isinstance(found, str) and found and "\0" not in found:
             return found
     raise wrong(name, value, "a path")
 

@@ -19,6 +19,11 @@ from .streams import Streams, takes_all_clients
 
 Batch = Any
 
+# The C library gives memory back to the system where twice the largest piece that was ever freed is
+# free. Without one that is larger than the arrays of a step, every step would ask for these anew,
+# page by page, which takes as long as the arithmetic.
+np.empty(1 << 21)
+
 
 class Each(list[Any]):
     """Observations, a batch a member."""

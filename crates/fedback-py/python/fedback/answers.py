@@ -14,7 +14,9 @@ from .plots import COLOURS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from .literals import PlannedScheme, Stability, Verdict
     from .plots import Drawn
+    from .results import Floats
     from .spec import Spec
 
 
@@ -95,6 +97,17 @@ def _short(value: Any) -> str:
 class Solution(Answer):
     """Where retraining settles (the stable point), and the optimal point."""
 
+    # Of these and of other answers' fields, None is not said: whoever asks knows the problem.
+    stable_point: Floats | Any
+    stability: Stability
+    reason: str | None
+    optimal_point: Floats | Any
+    risk_stable: float | Any
+    risk_optimal: float | Any
+    gradient_margin: float | Any
+    minimisation_radius: float | Any
+    standard_error: dict[str, Any]
+
     _shown = (
         "stable_point",
         "stability",
@@ -129,6 +142,17 @@ class _Pictured(Answer):
 class Certificate(_Pictured):
     """Will retraining settle, where, how bad is that place, who drives it."""
 
+    verdict: Verdict
+    reason: str
+    stable_point: Floats | Any
+    optimal_point: Floats | Any
+    price_of_stability: float | Any
+    gradient_margin: float | Any
+    minimisation_radius: float | Any
+    largest_step: float | Any
+    average_sensitivity: float | Any
+    per_client: list[dict[str, Any]]
+
     _shown = ("verdict", "reason")
 
     def _repr_html_(self) -> str:
@@ -152,6 +176,13 @@ class Certificate(_Pictured):
 class Plan(_Pictured):
     """The cheapest setting that reaches an accuracy and keeps it; ``spec`` is the spec to run, none
     where nothing reaches it."""
+
+    scheme: PlannedScheme | Any
+    cohort: int | Any
+    local_steps: int | Any
+    rounds: int | Any
+    steps: int | Any
+    total_time: float | Any
 
     _shown = ("scheme", "cohort", "local_steps", "beta", "gamma", "steps", "total_time", "binding")
 

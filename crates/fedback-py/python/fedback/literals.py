@@ -29,6 +29,11 @@ CostKind = Literal["linear", "quadratic"]
 By = Literal["client", "label", "row"] | Mapping[str, str]
 Law = Literal["exponential", "logistic"]
 Turnout = Literal["fixed", "follow"]
+#: What becomes of steps near a stable point, and what a certificate says.
+Stability = Literal["attracting", "repelling", "none", "unknown"]
+Verdict = Literal[
+    "settles", "settles-with-small-steps", "minimisation-only", "does-not-settle", "unknown"
+]  # fmt: skip
 #: What curves are drawn over.
 Over = Literal[
     "step", "round", "time", "steps", "communications", "uploads", "sample_gradients",

@@ -89,7 +89,8 @@ def jax_model(loss: Callable[[Any, Any], Any], params: Any) -> Model:
     def judge(theta: np.ndarray, batch: Any) -> tuple[Any, Any]:
         members = len(theta)
         with precision():
-            values, gradients = compiled(*rooms.fill(members, (theta.astype(start.dtype), batch)))
+            models = theta.astype(start.dtype, copy=False)
+            values, gradients = compiled(*rooms.fill(members, (models, batch)))
             return np.asarray(values)[:members], np.asarray(gradients)[:members]
 
     unflatten = lambda theta: unravel(theta.astype(start.dtype))

@@ -14,7 +14,7 @@ from typing import Any, get_args, overload
 import numpy as np
 
 from . import _arguments, _native
-from ._arguments import LARGEST, chosen, given, path, whole, wholes, words
+from ._arguments import LARGEST, chosen, given, path, whole, wholes, words, wrong
 from .answers import Answer
 from .literals import Format
 from .results import Floats, Run, Sweep
@@ -38,7 +38,10 @@ def load(id: int, *, store: PathLike = "fedback.db") -> Run:
 def compare(ids: Sequence[int], *, store: PathLike = "fedback.db") -> Sweep[Run]:
     """Recorded runs side by side; ``.plot()`` draws them into one figure, ``.to_pandas()`` gives
     one frame."""
-    return Sweep(load(id, store=store) for id in wholes("ids", ids))
+    known = wholes("ids", ids)
+    if not known:
+        raise wrong("ids", ids, "the numbers of one or more runs")
+    return Sweep(load(id, store=store) for id in known)
 
 
 class Shown(Answer):
@@ -85,7 +88,10 @@ def note(
 
 def rm(*ids: int, store: PathLike = "fedback.db") -> None:
     """Removes recorded runs, all of them or none. One that is running is refused."""
-    _native.rm(wholes("ids", ids), path("store", store))
+    known, place = wholes("ids", ids), path("store", store)
+    if not known:
+        raise _native.InputError("rm: found no run; needed: the number of one or more")
+    _native.rm(known, place)
 
 
 def export(id: int, out: PathLike, *, format: Format, store: PathLike = "fedback.db") -> Path:

@@ -129,6 +129,20 @@ def test_an_app_of_the_operators_own_gets_no_further(sites, spec):
     assert not service.process.ended
 
 
+def test_an_order_that_is_too_large_is_refused_with_the_reason(sites, monkeypatch):
+    """A site takes 16 MiB, and hangs up on the rest: that is no reason to ask again."""
+    monkeypatch.setattr(relay, "RETURN", 0.0)
+    service = sites()[0]
+    order = Order(
+        version="x", plan_hash="0" * 64, round=0, step=0,
+        stream_key=np.array([5], dtype=np.uint64), theta=np.zeros((1000, 3000)),
+        repetitions=np.array([0], dtype=np.uint32), clients=np.array([0], dtype=np.uint32),
+    )  # fmt: skip
+    answer = relay.ask(service.socket, order, [])
+    assert isinstance(answer, Refusal)
+    assert answer.reason == "the question is more than 16777216 bytes"
+
+
 def test_a_node_waits_for_a_service_that_is_started_again(tmp_path, monkeypatch):
     question, path = Census(version="x"), str(tmp_path / "site.sock")
     fields = {"kind": "refusal", "version": "x", "reason": "no"}
@@ -151,6 +165,43 @@ def test_a_node_waits_for_a_service_that_is_started_again(tmp_path, monkeypatch)
     started.join(30)
     assert said.reason == "no"
     assert heard == [relay.pack(question, [])] * 3
+
+
+def test_a_node_waits_where_others_stand_in_line(tmp_path, monkeypatch):
+    path = str(tmp_path / "site.sock")
+    fields = {"kind": "refusal", "version": "x", "reason": "no"}
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as before:
+        listener.bind(path)
+        listener.listen(0)
+        before.connect(path)
+
+        def serve():
+            for _ in range(2):
+                caller, _ = listener.accept()
+                with caller:
+                    caller.sendall(header({"fields": fields, "arrays": []}))
+                    caller.recv(1 << 16)
+
+        started = threading.Thread(target=serve, daemon=True)
+        monkeypatch.setattr(relay.time, "sleep", lambda _: started.ident or started.start())
+        before.sendall(b"x")
+        assert relay.ask(path, Census(version="x"), []).reason == "no"
+
+
+def test_the_log_of_questions_that_nobody_answers_is_bounded(sites):
+    service = sites()[0]
+    question = relay.pack(Census(version="x"), ["algorithm.batch=1"])
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(service.socket)
+        replies = caller.makefile("rb")
+        for _ in range(1200):
+            caller.sendall(question)
+            assert isinstance(relay.unpack(replies), Refusal)
+    service.process.stop()
+    lines = [json.loads(line) for line in service.log().splitlines() if line.startswith("{")]
+    refused = sum(line["event"] == "refused" for line in lines)
+    left_out = sum(line.get("questions", 0) for line in lines if line["event"] == "left-out")
+    assert 1000 <= refused < 1200 and refused + left_out == 1200
 
 
 def test_a_service_that_stays_away_is_an_absence_with_a_reason(tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 //! `fedback site check|init|serve|ledger POLICY`.
 
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::lab::error::Error;
 use crate::site::forecast::{Forecast, Shown, changed_by_others, forecast, open_to_others};
@@ -19,6 +19,11 @@ use crate::output;
 
 /// How often the service looks whether it is to stop.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Lines that are written in so much time about questions that have added nothing to the ledger; others
+/// are counted. Whoever can ask would fill the disk with them otherwise, and the ledger's with it.
+const MOST: u64 = 1000;
+const WHILE: Duration = Duration::from_secs(60);
 
 pub fn run(context: &Context, args: SiteArgs) -> Result<(), Error> {
     match args.command {
@@ -127,7 +132,7 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
         return Err(Error::Input(why));
     }
     let (socket, most) = (policy.socket.clone(), policy.limits.message);
-    let lines = Arc::new(Lines { style, site: policy.name.clone() });
+    let lines = Arc::new(Lines { style, site: policy.name.clone(), idle: Mutex::default() });
     let heard = lines.clone();
     let hear = Arc::new(move |event: Heard<'_>| heard.heard(event));
     let keeper = Keeper::open_in(policy, Surroundings { stop: context.stop.clone(), hear })?;
@@ -145,6 +150,7 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
     }));
     // What is being answered is written down, and the site's program does not outlive the service.
     context.saving(|| serve(keeper, &socket, most, &*lines, &context.stop))?;
+    lines.left_out(&mut lines.idle());
     lines.write(json!({ "event": "stopped" }));
     Ok(())
 }
@@ -153,9 +159,48 @@ fn listen(context: &Context, policy: Policy, style: LogStyle) -> Result<(), Erro
 struct Lines {
     style: LogStyle,
     site: String,
+    idle: Mutex<Idle>,
+}
+
+/// Questions that have added nothing to the ledger.
+#[derive(Default)]
+struct Idle {
+    since: Option<Instant>,
+    written: u64,
+    left_out: u64,
+    /// Entries of the ledger when it was last heard of.
+    entries: u64,
 }
 
 impl Lines {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a question, after which the ledger has so many entries, gets a line.
+    fn takes(&self, entries: u64) -> bool {
+        let mut idle = self.idle();
+        if idle.since.is_none_or(|since| since.elapsed() >= WHILE) {
+            self.left_out(&mut idle);
+            *idle = Idle { since: Some(Instant::now()), entries: idle.entries, ..Idle::default() };
+        }
+        if entries != std::mem::replace(&mut idle.entries, entries) {
+            return true;
+        }
+        let takes = idle.written < MOST;
+        idle.written += u64::from(takes);
+        idle.left_out += u64::from(!takes);
+        takes
+    }
+
+    /// Says how many lines were left out.
+    fn left_out(&self, idle: &mut Idle) {
+        if idle.left_out > 0 {
+            self.write(json!({ "event": "left-out", "questions": idle.left_out }));
+            idle.left_out = 0;
+        }
+    }
+
     fn write(&self, mut event: serde_json::Value) {
         event["site"] = self.site.clone().into();
         let line = match (self.style, &event) {
@@ -203,6 +248,9 @@ fn short(hash: &str) -> String {
 
 impl Log for Lines {
     fn said(&self, said: &Said<'_>) {
+        if !self.takes(said.ledger.0) {
+            return;
+        }
         let mut event =
             json!({ "event": if said.refused.is_some() { "refused" } else { "answered" } });
         match said.request {

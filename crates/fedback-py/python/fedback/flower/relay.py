@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, BinaryIO
 
@@ -29,8 +30,8 @@ again."""
 PAUSE = 0.2
 """Seconds between two looks whether it is back."""
 
-GONE = (ConnectionError, FileNotFoundError)
-"""What asking a service comes to while it is not running."""
+GONE = (BlockingIOError, ConnectionError, FileNotFoundError)
+"""What asking a service comes to while it is not running, or others stand in line."""
 
 
 def ask(path: str, message: Any, set: list[str]) -> Any:
@@ -54,7 +55,9 @@ def say(path: str, frame: bytes) -> Any:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as service:
         service.settimeout(PATIENCE)
         service.connect(path)
-        service.sendall(frame)
+        # Who hangs up on a question may have said why: it is too large, for one.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            service.sendall(frame)
         return unpack(service.makefile("rb"))
 
 

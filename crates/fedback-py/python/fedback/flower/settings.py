@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # Flower brings it
-    import tomli as tomllib
-
 Config = Mapping[str, Any]
 """A run config or a node config, as Flower hands it over."""
 
@@ -184,6 +179,11 @@ def overrides(text: str) -> tuple[tuple[str, str], ...]:
 
 def values(overrides: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Overrides as TOML values; a bare word is a string, as of `--set`."""
+    # Loaded where it is needed: Flower starts a process for every message, and most need none.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # Flower brings it
+        import tomli as tomllib
 
     def value(text: str) -> Any:
         try:
