@@ -41,6 +41,7 @@ fn valleys() {
             law: Law::Exponential,
             rate: vec![rate; 2],
             floor: 0.0,
+            renewal: 1.0,
             turnout: Turnout::Fixed,
         };
         let towns = normal(vec![0.0, 3.0], shares.to_vec(), Response::Retention(leave));
