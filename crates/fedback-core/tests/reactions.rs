@@ -244,7 +244,7 @@ fn shares_come_to_rest_where_expectations_take_them() {
         }
     }
     // Without renewal those who are served best are left.
-    let replicator = Retention { renewal: 0.0, ..retention(By::Label, vec![1.7, 0.8]) };
+    let replicator = Retention { renewal: 0.0, ..retention(By::Label, vec![1.7]) };
     let shares =
         problem(1, Response::Retention(replicator), LOGISTIC).shares(0, &DEPLOYED).unwrap();
     assert!(shares.contains(&0.0) && shares.contains(&1.0), "{shares:?}");
