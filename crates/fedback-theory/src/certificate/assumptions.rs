@@ -2,8 +2,8 @@
 //!
 //! A1: the loss is μ-strongly convex in θ. A2: its gradient is L-Lipschitz in θ and in the observation.
 //! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁, see [`Reach`].
-//! The loss `mean` meets A1 and A2 everywhere with μ = L = 1. For linear models both depend on how far out θ is: rows move with it, and ∂∇ℓ/∂x grows
-//! with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
+//! The loss `mean` meets A1 and A2 everywhere with μ = L = 1. For linear models both depend on how far
+//! out θ is: rows move with it, and ∂∇ℓ/∂x grows with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
 //!
 //! L = max over rows of curvature · |x̃|² + l2 and of |slope| + curvature · |x̃| |θ|,
 //! |x̃| ≤ |x| + ε_i (|θ^PS| + R), |θ| ≤ |θ^PS| + R,
