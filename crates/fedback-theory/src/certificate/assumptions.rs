@@ -1,9 +1,9 @@
 //! Whether the paper's assumptions A1 to A3 hold: everywhere, on a ball, or not at all.
 //!
 //! A1: the loss is μ-strongly convex in θ. A2: its gradient is L-Lipschitz in θ and in the observation.
-//! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁, see [`Reach`]. The loss `mean` meets A1 and A2 everywhere with
-//! μ = L = 1. For linear models both depend on how far out θ is: rows move with it, and ∂∇ℓ/∂x grows
-//! with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
+//! A3: deploying θ and φ moves a client's distribution by at most ε_i |θ − φ| in W₁, see [`Reach`].
+//! The loss `mean` meets A1 and A2 everywhere with μ = L = 1. For linear models both depend on how far
+//! out θ is: rows move with it, and ∂∇ℓ/∂x grows with |θ|. On the ball |θ − θ^PS| ≤ R they hold with
 //!
 //! L = max over rows of curvature · |x̃|² + l2 and of |slope| + curvature · |x̃| |θ|,
 //! |x̃| ≤ |x| + ε_i (|θ^PS| + R), |θ| ≤ |θ^PS| + R,
@@ -12,8 +12,8 @@
 //!
 //! μ = l2 or c λ, λ the smallest eigenvalue of the averaged covariance of the clients' features, which no
 //! shift changes, or c λ / (1 + λ + |mean|²) with a free intercept; c is the smallest curvature of the loss
-//! on the ball. Where rows move, are held back or leave one by one, or labels go without bounds, that covariance and
-//! the slope are those of no base, and nothing is said of the ball.
+//! on the ball. Where rows move, are held back or leave one by one that covariance changes, where labels
+//! have no bounds the slope does, and nothing is said of the ball.
 
 use fedback_core::base::{Base, Table};
 use fedback_core::federation::Federation;
@@ -109,7 +109,9 @@ fn reach(federation: &Federation) -> Reach {
         | Response::Outcome(_)
         | Response::Retention(_)
         | Response::Own(_) => Reach::AtMost,
-        Response::Shift(_) => Reach::Linear,
+        Response::Shift(
+            Shift::None | Shift::Scaled { .. } | Shift::Diagonal { .. } | Shift::Matrix { .. },
+        ) => Reach::Linear,
     }
 }
 
