@@ -192,4 +192,4 @@ def test_a_node_loads_only_what_a_message_needs():
     )
     own = {name.removeprefix("fedback").removeprefix(".") for name in loaded.stdout.split()}
     needed = {"messages", "relay", "settings", "client_app"}
-    assert own == {"", "_native", "_frame", "flower", *(f"flower.{name}" for name in needed)}
+    assert own == {"", "_frame", "flower", *(f"flower.{name}" for name in needed)}
