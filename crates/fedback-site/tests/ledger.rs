@@ -56,7 +56,7 @@ fn nobody_else_writes_to_it_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = with_entries(folder.path(), 1);
     let _open = Ledger::open(&path, "oak").unwrap();
-    assert!(why(&path, "oak").contains("locked"), "{}", why(&path, "oak"));
+    assert!(why(&path, "oak").contains("is in use"), "{}", why(&path, "oak"));
 }
 
 #[test]
