@@ -54,9 +54,13 @@ pub(crate) struct Cohorts {
 
 impl Cohorts {
     /// Of one protocol. First arrivals need `arrived`, or are taken for equally fast ones.
-    pub(crate) fn of(weights: &[f64], protocol: &Protocol, arrived: Option<&Arrived>) -> Self {
-        let keeps = protocol.local.keeps();
-        Cohorts::of_schemes(weights, protocol, arrived, &[protocol.scheme], keeps)
+    pub(crate) fn of(
+        federation: &Federation,
+        protocol: &Protocol,
+        arrived: Option<&Arrived>,
+    ) -> Self {
+        let (weights, schemes) = (federation.weights(), [protocol.scheme]);
+        Cohorts::of_schemes(weights, protocol, arrived, &schemes, keeps(federation, protocol))
     }
 
     /// Of several schemes that share E(c). The random numbers are c_k or, of one scheme whose clients keep
@@ -131,6 +135,12 @@ impl Cohorts {
         let expected = pick(&self.expected, clients, times);
         Some(Cohorts { expected, draws: draws?, ..self.clone() })
     }
+}
+
+/// Whether clients keep something from one of their rounds to the next, by their rule or as what their own
+/// population remembers.
+pub(crate) fn keeps(federation: &Federation, protocol: &Protocol) -> bool {
+    federation.layout(protocol).kept > 0
 }
 
 /// E(b_k).

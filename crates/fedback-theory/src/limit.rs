@@ -11,7 +11,7 @@ use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::Protocol;
 use nalgebra::{DMatrix, DVector};
 
-use crate::cohort::{Arrived, Cohorts};
+use crate::cohort::{self, Arrived, Cohorts};
 use crate::round::{self, System};
 
 /// Multiplications that one radius may cost: a scan asks for a few hundred.
@@ -78,12 +78,12 @@ impl RoundMap {
         theta: &[f64],
     ) -> Result<Self, NoMap> {
         let weights = federation.weights();
-        let (width, keeps) = (round::width(federation, protocol), protocol.local.keeps());
+        let (width, keeps) = (round::width(federation, protocol), cohort::keeps(federation, protocol));
         let block = if round::is_split(federation) { 1 } else { theta.len() };
         let local = (2.0 + (protocol.local_steps as f64).log2()) * (2.0 * block as f64).powi(3);
         let each = local + if keeps { (width as f64).powi(3) } else { 0.0 };
         let affordable = (budget / each).floor() as usize;
-        let all = Cohorts::of(weights, protocol, arrived);
+        let all = Cohorts::of(federation, protocol, arrived);
         let every = federation.clients().div_ceil(affordable.max(1));
         if affordable == 0 || keeps && every > 1 {
             return Err(NoMap::TooLarge(width));

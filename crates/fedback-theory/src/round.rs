@@ -19,6 +19,7 @@ mod frame;
 mod grows;
 mod leap;
 mod part;
+mod recall;
 mod second;
 mod tail;
 mod walk;
@@ -66,6 +67,8 @@ pub(crate) type Moments<'a> = (&'a [f64], &'a [f64]);
 pub(crate) struct System {
     pub(crate) parts: Vec<Box<dyn Part>>,
     dim: usize,
+    /// The error of what populations remember before the first round.
+    past: Option<Vec<f64>>,
     /// What chance does under the scheme that the system was made for.
     pub(crate) chance: Chance,
 }
@@ -77,12 +80,6 @@ pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Uns
             "problem.response",
             "clients' weights react here, so that a round is not what its clients do times numbers: \
              there are no certificates or plans (`run` and `solve` know it)",
-        ));
-    }
-    if federation.memory().is_some() {
-        return Err(Unsupported::new(
-            "problem.response.memory",
-            "populations remember here, which no affine round is written down for yet",
         ));
     }
     // No `..`: whoever adds a part must say here what a round makes of it.
@@ -147,24 +144,33 @@ impl System {
         supported(federation, protocol)?;
         let cohorts = Arc::new(cohorts);
         let frame = |origin: &[f64]| Frame::of(federation, protocol, origin);
-        let part = |frame: Frame, clients: Vec<Client<f64>>| -> Box<dyn Part> {
-            match frame.is_plain() {
-                true => Box::new(Rounds::<f64, f64>::new(clients, frame, &cohorts)),
-                false => Box::new(Rounds::<f64, DMatrix<f64>>::new(clients, frame, &cohorts)),
-            }
-        };
+        let exact = federation.is_affine();
         let parts = match Clients::of(federation, protocol, clients, point) {
-            Clients::Split(parts) => {
-                let split = parts.into_iter().enumerate();
-                split.map(|(j, clients)| part(frame(&point[j..=j]), clients)).collect()
+            Clients::Numbers(parts) => {
+                let split = parts.into_iter().zip(point);
+                let part = |(clients, at): (Vec<Client<f64>>, &f64)| -> Box<dyn Part> {
+                    let frame = frame(std::slice::from_ref(at));
+                    match frame.is_plain() {
+                        true => Rounds::<f64, f64>::part(clients, frame, &cohorts, exact),
+                        false => Rounds::<f64, DMatrix<f64>>::part(clients, frame, &cohorts, exact),
+                    }
+                };
+                split.map(part).collect()
             }
-            Clients::Whole(clients) => {
-                let whole = Rounds::<_, DMatrix<f64>>::new(clients, frame(point), &cohorts);
-                vec![Box::new(whole) as Box<dyn Part>]
+            Clients::Matrices(parts) => {
+                let each = point.len() / parts.len();
+                let split = parts.into_iter().zip(point.chunks_exact(each));
+                let part = |(clients, at): (Vec<Client<DMatrix<f64>>>, &[f64])| {
+                    Rounds::<_, DMatrix<f64>>::part(clients, frame(at), &cohorts, exact)
+                };
+                split.map(part).collect()
             }
         };
+        let past = federation.past().map(|past| {
+            past.start.iter().zip(point).map(|(start, point)| start - point).collect()
+        });
         let dim = point.len();
-        Ok(System { parts, dim, chance: cohorts.schemes[0] })
+        Ok(System { parts, dim, past, chance: cohorts.schemes[0] })
     }
 
     /// The length of a spread.
@@ -187,14 +193,18 @@ impl System {
         self.places().map(move |(part, own, square)| (part, (&all.0[own], &all.1[square])))
     }
 
-    /// The state before the first round, where only the model has an error.
+    /// The state before the first round, where only the model and what is remembered have errors.
     pub(crate) fn state_of(&self, error: &[f64]) -> Vec<f64> {
         let (mut state, mut done) = (Vec::new(), 0);
         for part in &self.parts {
-            state.extend_from_slice(&error[done..done + part.dim()]);
-            state.resize(state.len() + part.kept_from() - part.dim(), 0.0);
+            let (own, pasts) = (done..done + part.dim(), part.pasts());
+            state.extend_from_slice(&error[own.clone()]);
+            state.resize(state.len() + pasts.start - part.dim(), 0.0);
+            for _ in pasts.step_by(part.dim()) {
+                state.extend_from_slice(self.past.as_ref().map_or(&[], |past| &past[own.clone()]));
+            }
             state.extend_from_slice(part.kept_first());
-            done += part.dim();
+            done = own.end;
         }
         state
     }

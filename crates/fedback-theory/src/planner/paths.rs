@@ -5,11 +5,12 @@
 //! affine the mean path is the mean field's own, followed without noise, and the spread is that of the
 //! problem linearised at the stable point.
 
+use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme};
 
 use super::Task;
 use super::rows::{Detail, Rows};
-use crate::cohort::{Chance, Cohorts};
+use crate::cohort::{self, Chance, Cohorts};
 use crate::round::{Leap, System, Walk};
 
 /// Up to here many rounds at once are quicker than one after the other.
@@ -101,7 +102,12 @@ impl Paths {
 }
 
 /// The draws of all schemes that may be asked for, and their chances.
-pub(super) fn cohorts(weights: &[f64], protocol: &Protocol, schemes: &[Scheme]) -> Cohorts {
-    let (own, keeps) = ([protocol.scheme], protocol.local.keeps());
-    Cohorts::of_schemes(weights, protocol, None, if keeps { &own } else { schemes }, keeps)
+pub(super) fn cohorts(
+    federation: &Federation,
+    protocol: &Protocol,
+    schemes: &[Scheme],
+) -> Cohorts {
+    let (own, keeps) = ([protocol.scheme], cohort::keeps(federation, protocol));
+    let schemes = if keeps { &own } else { schemes };
+    Cohorts::of_schemes(federation.weights(), protocol, None, schemes, keeps)
 }

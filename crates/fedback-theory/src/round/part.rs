@@ -1,6 +1,7 @@
 //! One part of a problem: clients and their cohorts, worked out for the step sizes of a round.
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::Block;
@@ -16,7 +17,9 @@ pub(crate) trait Part: Second {
     fn width(&self) -> usize;
     /// Of them the model's.
     fn dim(&self) -> usize;
-    /// Where what clients keep begins.
+    /// Where what populations remember is.
+    fn pasts(&self) -> Range<usize>;
+    /// Where what clients keep by their rule begins.
     fn kept_from(&self) -> usize;
     /// What it is before the first round.
     fn kept_first(&self) -> &[f64];
@@ -104,6 +107,8 @@ pub(super) struct Rounds<T, J: Block> {
     /// What chance adds, for each draw and a share of one.
     pub(super) drawn: Vec<(J::Drawn, J)>,
     pub(super) work: Work,
+    /// Whether noise that grows with the error is carried from round to round.
+    closed: bool,
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
@@ -129,7 +134,27 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             expected,
             drawn: Vec::new(),
             work,
+            closed: false,
         }
+    }
+
+    /// The same as a part of a problem; `closed` where noise that grows with the error does so exactly.
+    pub(super) fn part(
+        clients: Vec<Client<T>>,
+        frame: Frame,
+        cohorts: &Arc<Cohorts>,
+        closed: bool,
+    ) -> Box<dyn Part>
+    where
+        Self: 'static,
+    {
+        let rounds = Self::new(clients, frame, cohorts);
+        Box::new(Rounds { closed, ..rounds })
+    }
+
+    /// Noise that grows with the error, where it is carried from round to round.
+    pub(super) fn followed(&self) -> bool {
+        self.closed && self.grows()
     }
 
     pub(super) fn state(&self, mean: &[f64]) -> J {
@@ -156,22 +181,32 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             effects.extend(works.iter().map(once));
         }
         if self.cohorts.idle {
-            // Nothing happens, instead of what does without anybody's work.
+            // What happens where nobody comes, instead of what does without anybody's work.
             let Affine { map, shift, noise } = J::stay(&self.frame);
-            let map = J::identity(self.frame.width()).plus(-1.0, &map);
+            let map = J::idle(&self.frame).plus(-1.0, &map);
             effects.push(Affine { map, shift: shift.scaled(-1.0), noise });
         }
         effects
     }
 
-    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds.
-    pub(super) fn grown(&self, chance: Chance, second: &J) -> Option<J> {
-        let (dim, second) = (self.frame.dim, second.matrix());
+    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds: that of an error from its mean,
+    /// or with the mean that of a state.
+    pub(super) fn grown(&self, chance: Chance, second: &J, mean: Option<&J>) -> Option<J> {
+        let second = second.matrix();
         let noisy = |(k, work): (usize, &Affine<J>)| {
             let grows = self.clients[k].grows.as_ref()?;
-            let begin = self.frame.start(k).around(&second);
+            let start = self.frame.start(k);
+            let rows = start.nrows();
+            let mut begin = start.around(&second).resize(rows + 1, rows + 1, 0.0);
+            if let Some(mean) = mean {
+                let mean = start * mean.matrix();
+                begin.view_mut((0, rows), (rows, 1)).copy_from(&mean);
+                begin.view_mut((rows, 0), (1, rows)).tr_copy_from(&mean);
+                begin[(rows, rows)] = 1.0;
+            }
             let noise = self.clients[k].grown(grows, &self.sizes, &begin);
-            Some(Affine { noise: J::of_slice(dim, dim, noise.as_slice()), ..work.clone() })
+            let width = noise.nrows();
+            Some(Affine { noise: J::of_slice(width, width, noise.as_slice()), ..work.clone() })
         };
         let works: Option<Vec<_>> = self.works.iter().enumerate().map(noisy).collect();
         let mut sum = self.expected.noise.emptied();
@@ -179,6 +214,12 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             sum.add(square, &effect.noise);
         }
         Some(sum)
+    }
+
+    /// What noise that grows with the error adds at a state.
+    pub(super) fn grown_at(&self, chance: Chance, mean: &J, spread: &J) -> Option<J> {
+        let second = mean.times(&mean.turned()).plus(1.0, spread);
+        self.followed().then(|| self.grown(chance, &second, Some(mean))).flatten()
     }
 
     /// What a round adds to a spread, the state's mean being where it is.
@@ -201,13 +242,23 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// Works that are what they are, whatever the state.
     fn fixed(&self, works: &[f64]) -> Vec<Affine<J>> {
-        let dim = self.frame.dim;
+        let width = works.len() / self.works.len();
         let work = |(own, works): (&Affine<J>, &[f64])| Affine {
             map: own.map.emptied(),
-            shift: J::of_slice(dim, 1, works),
+            shift: J::of_slice(width, 1, works),
             noise: own.noise.emptied(),
         };
-        self.works.iter().zip(works.chunks_exact(dim)).map(work).collect()
+        self.works.iter().zip(works.chunks_exact(width)).map(work).collect()
+    }
+
+    /// A client's δ alone out of its work.
+    fn delta_of(&self, work: &Affine<J>) -> Affine<J> {
+        let (dim, Affine { map, shift, noise }) = (self.frame.dim, work.clone());
+        Affine {
+            map: map.resized(dim, self.frame.width()),
+            shift: shift.resized(dim, 1),
+            noise: noise.resized(dim, dim),
+        }
     }
 
     /// The linear part of a round on second moments.
@@ -228,6 +279,10 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
 
     fn dim(&self) -> usize {
         self.frame.dim
+    }
+
+    fn pasts(&self) -> Range<usize> {
+        self.frame.pasts()
     }
 
     fn kept_from(&self) -> usize {
@@ -275,13 +330,18 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
     }
 
     fn spread(&self, chance: Chance, now: Moments<'_>, works: Option<&[f64]>, after: &mut [f64]) {
-        let source = self.source(chance, &self.state(now.0), works);
-        let spread = self.carry(chance, &self.covariance(now.1)).plus(1.0, &source);
+        let (mean, before) = (self.state(now.0), self.covariance(now.1));
+        let source = self.source(chance, &mean, works);
+        let mut spread = self.carry(chance, &before).plus(1.0, &source);
+        if let Some(grown) = self.grown_at(chance, &mean, &before) {
+            spread.add(1.0, &grown);
+        }
         after.copy_from_slice(spread.slice());
     }
 
     fn consensus(&self, weights: &[f64], (mean, spread): Moments<'_>) -> f64 {
-        let (drawn, noise) = Draw::by_weight(weights).gather(&self.works);
+        let deltas: Vec<Affine<J>> = self.works.iter().map(|work| self.delta_of(work)).collect();
+        let (drawn, noise) = Draw::by_weight(weights).gather(&deltas);
         let shared = J::carried(&drawn, &self.covariance(spread)).plus(1.0, &noise);
         J::source(&drawn, &self.state(mean)).plus(1.0, &shared).matrix().trace()
     }
@@ -289,12 +349,12 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
     fn gradients(&self, (mean, spread): Moments<'_>) -> Vec<f64> {
         let (mean, spread) = (self.state(mean), self.covariance(spread));
         let of_client = |(k, client): (usize, &Client<T>)| {
-            let slope = J::of_slice(client.dim, client.dim, client.damping.slice());
+            let slope = J::of_slice(client.dim, client.dim, client.drawn_back().slice());
             let pull = J::of_slice(client.dim, 1, client.pull.slice());
             let mut local = client.begin();
             let before = |&size: &f64| {
                 // The local error is the broadcast one and what was moved since.
-                let mut error = J::work(&self.frame, k, client, &local);
+                let mut error = self.delta_of(&J::work(&self.frame, k, client, &local));
                 error.map.add(1.0, &J::identity(client.dim));
                 client.steps(&mut local, size, 1);
                 let gradient = slope.times(&error.at(&mean)).plus(-1.0, &pull);
@@ -309,7 +369,7 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
 
     fn steepest(&self) -> f64 {
         let slope =
-            |client: &Client<T>| client.slope().matrix().norm().max(client.damping.matrix().norm());
+            |client: &Client<T>| client.slope.matrix().norm().max(client.damping.matrix().norm());
         self.clients.iter().map(slope).fold(f64::MIN_POSITIVE, f64::max)
     }
 
