@@ -39,6 +39,7 @@ use frame::Frame;
 pub(crate) use grows::{Moved, rows};
 pub(crate) use leap::Leap;
 use part::{Part, Rounds};
+pub(crate) use recall::Recall;
 pub(crate) use second::geometric;
 pub(crate) use walk::Walk;
 
