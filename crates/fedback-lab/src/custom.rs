@@ -48,7 +48,7 @@ impl<B: Blocks> Runnable for Custom<B> {
     }
 
     fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error> {
-        course.check(self.clients.dim())?;
+        course.check(None, self.clients.dim())?;
         Ok(Box::new(Simulation::new(&self.clients, course)))
     }
 

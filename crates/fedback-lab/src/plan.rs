@@ -5,6 +5,7 @@ mod built;
 mod by_hand;
 mod custom;
 mod hash;
+mod memory;
 mod problem;
 mod protocol;
 mod resamples;
@@ -21,9 +22,11 @@ use std::sync::Arc;
 use fedback_core::base::{Base, Standardization};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
+use fedback_core::memory::Past;
 use fedback_core::misfit::{Misfit, Unsupported};
 use fedback_core::protocol::Protocol;
 use fedback_core::response::Shift;
+use fedback_core::state::Layout;
 use fedback_core::stream::Seed;
 use fedback_theory::stable;
 use toml::Table;
@@ -62,6 +65,8 @@ pub struct Outline {
     pub coordinates: Option<Vec<String>>,
     /// The algorithm.
     pub protocol: Protocol,
+    /// What populations remember before the first round, where they do.
+    pub past: Option<Past>,
     /// When clients answer, where the spec describes it.
     pub arrivals: Option<PlannedArrivals>,
     /// θ before the first round.
@@ -268,11 +273,12 @@ impl Outline {
     ) -> Result<Self, KeyError> {
         let Point { mut spec, set, assigned } = point;
         let protocol = build_protocol(&spec.algorithm, shape.weights.len())?;
+        let past = memory::past(&spec.problem.response, shape.dim)?;
         check_turnout(&spec, &protocol)?;
         spec.spend(shape.weights.len())?;
         let algorithm = spec.algorithm.rounds();
         let (arrivals, latencies) = arrivals::build(&spec, algorithm, &shape, directory)?;
-        sizes::check(&spec, &protocol, &shape)?;
+        sizes::check(&spec, (&protocol, past.as_ref()), &shape)?;
         check_measure(&spec.measure, loss)?;
         check_leaving(&spec)?;
         let (start, stable_point) =
@@ -290,6 +296,7 @@ impl Outline {
             client_names,
             coordinates,
             protocol,
+            past,
             arrivals,
             start,
             stable_point,
@@ -305,6 +312,12 @@ impl Outline {
         self.weights.len()
     }
 
+    /// What lives between rounds, and where.
+    pub fn layout(&self) -> Layout {
+        let memory = self.past.as_ref().map(|past| past.memory);
+        Layout::new(&self.protocol, memory, self.dim, self.clients())
+    }
+
     /// The seed of everything random in the run.
     pub fn seed(&self) -> Seed {
         Seed(self.spec.seed.0)
@@ -312,7 +325,7 @@ impl Outline {
 
     /// Refuses more repetitions than fit in memory.
     pub(crate) fn check_repetitions(&self, repetitions: u64) -> Result<(), KeyError> {
-        sizes::check_memory(&self.protocol, self.dim, self.clients(), repetitions)
+        sizes::check_memory(&self.layout(), &self.protocol, repetitions)
     }
 
     /// Whether a record is due after `round` rounds.

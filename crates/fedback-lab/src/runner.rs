@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fedback_core::federation::Federation;
-use fedback_core::protocol::Round;
+use fedback_core::protocol::{Protocol, Round};
 use fedback_core::state::State;
 use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble};
 use fedback_engine::cohort::RecordedCohort;
@@ -45,7 +45,13 @@ const BYTES_A_SECOND: f64 = 16e6;
 impl Outline {
     /// Where the plan's runs begin.
     pub fn beginning(&self) -> State {
-        State::beginning(&self.protocol, self.clients(), &self.start, self.spec.repetitions.0)
+        self.beginning_of(&self.protocol, self.spec.repetitions.0)
+    }
+
+    /// Where so many repetitions under another protocol would begin.
+    pub(crate) fn beginning_of(&self, protocol: &Protocol, repetitions: u64) -> State {
+        let past = self.past.as_ref();
+        State::beginning(protocol, past, self.clients(), &self.start, repetitions)
     }
 
     /// Where a run of the plan goes on: after the last checkpoint of `from`.

@@ -9,6 +9,7 @@ mod budget;
 mod elsewhere;
 mod hint;
 mod latency;
+mod memory;
 mod per_client;
 mod problem;
 mod response;
@@ -31,6 +32,7 @@ pub use budget::Budget;
 pub use elsewhere::{CustomBase, SitesBase};
 pub(crate) use hint::closest;
 pub use latency::{ExponentialLatency, Latency, LognormalLatency, TraceLatency};
+pub use memory::{Delay, Inertia, Memory, Model, Staggered};
 pub use per_client::{Entry, NumberOrVector, PerClient, in_order};
 pub use problem::{
     Base, GaussianBase, Loss, Missing, NamedWeights, Penalty, Problem, Source, TableBase, Weights,
@@ -41,7 +43,7 @@ pub use response::{
 };
 pub use rows::{Holdout, Partition};
 pub use until::Until;
-pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber};
+pub use value::{Count, Fraction, KeyError, NonNegative, Positive, Real, SeedNumber, Whole};
 
 use crate::difference::covers;
 use crate::error::Error;

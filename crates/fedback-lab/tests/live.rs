@@ -95,7 +95,7 @@ impl Transport for Loopback<'_> {
         step_sizes(&self.protocol, order.round, &mut sizes);
         let work = Order { protocol: &self.protocol, step_sizes: &sizes };
         let dim = self.federation.dim();
-        let layout = Layout::new(&self.protocol, dim, self.federation.clients());
+        let layout = self.federation.layout(&self.protocol);
         let (sent, each) = (layout.broadcast(), layout.kept);
         let mut place = 0;
         self.on_the_way.clear();

@@ -78,7 +78,7 @@ pub fn federate(
         messages,
         hash: plan.hash.clone(),
         about: (plan.spec.rounds.0, point, id.map(|id| id.0)),
-        layout: Layout::new(&plan.protocol, plan.dim, plan.clients()),
+        layout: plan.layout(),
         raised: Mutex::new(None),
         stop: AtomicBool::new(false),
     };

@@ -6,7 +6,7 @@
 
 use fedback_core::federation::ClientId;
 use fedback_core::protocol::{Protocol, Round, ServerRule};
-use fedback_core::state::{Layout, State};
+use fedback_core::state::State;
 use fedback_engine::backend::{Backend, Course};
 use fedback_engine::lying::Lying;
 use fedback_engine::server::Reach;
@@ -53,7 +53,7 @@ pub(super) fn bounds(plan: &Plan, point: Option<&[f64]>) -> Vec<Lie> {
     let sizes: Vec<f64> = protocol.sizes(Round(0)).collect();
     // What is sent with a model, and what a client keeps, are zero at the beginning.
     let mut broadcast = point.unwrap_or(&plan.start).to_vec();
-    broadcast.resize(Layout::new(protocol, plan.dim, plan.clients()).broadcast(), 0.0);
+    broadcast.resize(plan.layout().broadcast(), 0.0);
     let clipped = protocol.longest(sizes.iter().sum());
     let one = |client: u32| {
         let client = ClientId(client);
@@ -105,7 +105,7 @@ fn makes(protocol: &Protocol) -> Option<f64> {
 
 /// The models that rounds of a plan lead to, and the share of updates that were shortened.
 fn run(plan: &Plan, work: &Lying<'_>, rounds: u64) -> Option<(State, f64)> {
-    let state = State::beginning(&plan.protocol, plan.clients(), &plan.start, REPETITIONS);
+    let state = plan.beginning_of(&plan.protocol, REPETITIONS);
     let course: Course = plan.course(state, &[]);
     let mut simulation = Simulation::new(work, course);
     simulation.advance(Round(rounds), false).ok()?;

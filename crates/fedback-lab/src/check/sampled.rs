@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedback_core::protocol::{Aggregate, Protocol, Round, Scheme, Step};
-use fedback_core::state::State;
 use fedback_engine::backend::Backend;
 use fedback_engine::plain::Blocks;
 use fedback_engine::simulate::Simulation;
@@ -235,7 +234,7 @@ fn run<B: Blocks>(
     stop: &AtomicBool,
 ) -> Result<Trial, Error> {
     let plan = custom.outline();
-    let state = State::beginning(&plan.protocol, plan.clients(), &plan.start, REPETITIONS);
+    let state = plan.beginning_of(&plan.protocol, REPETITIONS);
     let mut trial =
         Trial { repetitions: REPETITIONS, rounds, distance: None, astray: 0, objection: None };
     let mut simulation = Simulation::new(custom.clients(), plan.course(state, &[]));

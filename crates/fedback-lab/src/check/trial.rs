@@ -3,7 +3,6 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
-use fedback_core::state::State;
 use fedback_engine::backend::{Course, Device, assemble};
 use fedback_theory::certificate::{Case, Certificate};
 use fedback_theory::stable::Stability;
@@ -113,7 +112,7 @@ fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
 
 /// Repetitions of a plan under a protocol, and how far from the first of `points` they end.
 fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Trial {
-    let state = State::beginning(protocol, plan.clients(), &plan.start, REPETITIONS);
+    let state = plan.beginning_of(protocol, REPETITIONS);
     let course = Course { protocol: *protocol, ..plan.course(state, &[]) };
     let backend = assemble(plan.federation(), course, Device::Cpu);
     let tried = backend.map_err(|error| error.to_string()).and_then(|mut backend| {

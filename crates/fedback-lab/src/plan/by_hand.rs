@@ -44,6 +44,7 @@ impl Plan {
         (outline.weights, outline.dim) = (weights, dim);
         (outline.client_names, outline.coordinates) = (client_names, coordinates);
         (outline.protocol, outline.start) = (protocol, start);
+        outline.past = federation.past().cloned();
         Ok(Plan { outline, populations: BuiltIn { federation, holdout: None } })
     }
 }

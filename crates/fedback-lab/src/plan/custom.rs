@@ -73,6 +73,11 @@ fn population(spec: &Spec, directory: &Path) -> Result<(Population, Shape), KeyE
                 );
                 return Err(KeyError::new("problem.response.kind", why));
             };
+            if federation.memory().is_some() {
+                let why = "only problems that are built in whole have populations that remember: \
+                           leave it out";
+                return Err(KeyError::new("problem.response.memory", why));
+            }
             let shape = Shape::of(&federation, table, data);
             (Some((federation.base().clone(), shift.clone())), shape)
         }

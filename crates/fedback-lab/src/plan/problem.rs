@@ -7,9 +7,9 @@ use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::stream::Seed;
 
-use super::response;
 use super::sizes::MOST_NUMBERS;
 use super::table::{self, BuiltTable};
+use super::{memory, response};
 use crate::draw;
 use crate::spec::{
     self, KeyError, NamedWeights, NonNegative, PerClient, Problem, Spec, Weights, in_order,
@@ -59,12 +59,14 @@ pub(super) fn build(spec: &Spec, directory: &Path) -> Result<BuiltProblem, KeyEr
     let holdout = match built.held {
         Some((weights, held)) => {
             let held = Federation::new(weights, held, response.clone(), loss)?;
-            Some(response::rebase(problem, held)?)
+            let held = response::rebase(problem, held)?;
+            Some(memory::remembering(held, &problem.response)?)
         }
         None => None,
     };
     let federation = Federation::new(built.weights, built.base, response, loss)?;
     let federation = response::rebase(problem, federation)?;
+    let federation = memory::remembering(federation, &problem.response)?;
     Ok(BuiltProblem { federation, holdout, table: built.summary, data: built.digest })
 }
 

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fedback_core::federation::{ClientId, Federation};
+use fedback_core::memory::Memory;
 use fedback_core::protocol::{Protocol, Round};
 use fedback_core::state::Layout;
 use fedback_core::stream::{Purpose, Seed, Streams};
 use fedback_engine::work::{Order, Scratch, Task, Work, WorkError, step_sizes};
 
-use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, problem};
+use super::{CustomPlan, Outline, Plan, Shape, arrivals, build_protocol, hash, memory, problem};
 use crate::error::Error;
 use crate::spec::{KeyError, Point, Spec};
 
@@ -22,6 +23,8 @@ pub struct SitePlan {
     pub dim: usize,
     /// The algorithm.
     pub protocol: Protocol,
+    /// How populations remember, where they do.
+    pub memory: Option<Memory>,
     /// The spec, with its budget as rounds.
     pub spec: Spec,
     /// The plan's hash: the same as the server's, or the site does something else.
@@ -61,6 +64,7 @@ impl SitePlan {
             weights: shape.weights.clone(),
             dim: shape.dim,
             protocol: build_protocol(&spec.algorithm, clients)?,
+            memory: memory::past(&spec.problem.response, shape.dim)?.map(|past| past.memory),
             hash: hash(&spec, &[shape.data.clone(), latencies]),
             spec,
         })
@@ -68,7 +72,7 @@ impl SitePlan {
 
     /// What is where in what the server sends.
     pub fn layout(&self) -> Layout {
-        Layout::new(&self.protocol, self.dim, self.weights.len())
+        Layout::new(&self.protocol, self.memory, self.dim, self.weights.len())
     }
 
     /// The work asked for in one round, client after client.
@@ -140,6 +144,7 @@ impl From<&Outline> for SitePlan {
             weights: outline.weights.clone(),
             dim: outline.dim,
             protocol: outline.protocol,
+            memory: outline.past.as_ref().map(|past| past.memory),
             spec: outline.spec.clone(),
             hash: outline.hash.clone(),
         }

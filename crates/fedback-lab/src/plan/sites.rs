@@ -16,7 +16,7 @@ use fedback_core::stream::Seed;
 use super::custom::count_clients;
 use super::problem::{build_weights, loss};
 use super::table::unusable;
-use super::{Shape, SitePlan, response};
+use super::{Shape, SitePlan, memory, response};
 use crate::error::Error;
 use crate::spec::{self, KeyError, Missing, Point, SitesBase, Spec};
 use crate::table_file::{self, Identity};
@@ -230,6 +230,7 @@ impl SiteTables {
         let response = response::build(problem, &base, loss, &shape.weights, seed)?;
         let federation = Federation::new(shape.weights.clone(), base, response, loss)?;
         let federation = response::rebase(problem, federation)?;
+        let federation = memory::remembering(federation, &problem.response)?;
         Ok((SitePlan::new(point, &shape, directory)?, federation))
     }
 }

@@ -1,5 +1,6 @@
 //! How large a run may be: what is too large is refused before anything is allocated.
 
+use fedback_core::memory::{Memory, Past};
 use fedback_core::protocol::{Batch, Protocol};
 use fedback_core::state::Layout;
 
@@ -17,14 +18,19 @@ const EACH_REPETITION: f64 = 170.0;
 const MOST_MEANS: f64 = 2e7;
 
 /// Refuses sizes that would overflow a step counter, an index, memory or a disk.
-pub(super) fn check(spec: &Spec, protocol: &Protocol, shape: &Shape) -> Result<(), KeyError> {
-    let (dim, clients) = (shape.dim, shape.weights.len());
+pub(super) fn check(
+    spec: &Spec,
+    (protocol, past): (&Protocol, Option<&Past>),
+    shape: &Shape,
+) -> Result<(), KeyError> {
+    let memory = past.map(|past| past.memory);
+    let layout = Layout::new(protocol, memory, shape.dim, shape.weights.len());
     let steps = spec.rounds.0.checked_mul(protocol.local_steps as u64);
     if steps.is_none_or(|steps| steps > MOST_STEPS) {
         let why = format!("rounds · local_steps is above 2^53 = {MOST_STEPS}");
         return Err(KeyError::new("rounds", why));
     }
-    check_memory(protocol, dim, clients, spec.repetitions.0)?;
+    check_memory(&layout, protocol, spec.repetitions.0)?;
     check_records(spec, shape)?;
     let batch = match protocol.batch {
         Batch::Sampled(size) => size as u64,
@@ -39,12 +45,10 @@ pub(super) fn check(spec: &Spec, protocol: &Protocol, shape: &Shape) -> Result<(
 
 /// Refuses what does not fit in memory, by the key that takes most of it.
 pub(super) fn check_memory(
+    layout: &Layout,
     protocol: &Protocol,
-    dim: usize,
-    clients: usize,
     repetitions: u64,
 ) -> Result<(), KeyError> {
-    let layout = Layout::new(protocol, dim, clients);
     let state = (2 * layout.server() + layout.all_kept()) as f64;
     let cohort = protocol.scheme.cohort().unwrap_or(0) as u64;
     let work = (layout.dim + layout.kept) as f64 + 3.0;
@@ -62,8 +66,12 @@ pub(super) fn check_memory(
         parts.into_iter().max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(parts[0]);
     let mut most = (MOST_NUMBERS / each) as u64;
     if most == 0 {
-        let each = each / dim as f64;
-        (key, found, most) = ("problem.base.dim", dim as u64, (MOST_NUMBERS / each) as u64);
+        let count = |all: usize| (MOST_NUMBERS / (each / all as f64)) as u64;
+        let models = layout.memory.map_or(0, Memory::vectors);
+        (key, found, most) = match models > 1 {
+            true => ("problem.response.memory", models as u64, count(models)),
+            false => ("problem.base.dim", layout.dim as u64, count(layout.dim)),
+        };
     }
     let gigabytes = |numbers: f64| (numbers * 8e-9).ceil();
     let why = format!(

@@ -7,6 +7,7 @@ use toml::Value;
 
 use std::collections::BTreeMap;
 
+use super::memory::Memory;
 use super::per_client::PerClient;
 use super::problem::{NoKeys, decode_by_kind};
 use super::value::{
@@ -42,6 +43,7 @@ pub enum Response {
 /// | range | none | two numbers that a feature stays between, by name | in the table's units |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
+/// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocationResponse {
@@ -56,6 +58,9 @@ pub struct LocationResponse {
     /// A file with plausible other sensitivities, relative to the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resamples: Option<String>,
+    /// What they answer to besides the model deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// `kind = "best-response"`.
@@ -67,6 +72,7 @@ pub struct LocationResponse {
 /// | range | none | two numbers that a feature stays between, by name | in the table's units |
 /// | reference | zeros | the θ under which the base was recorded | one number a coordinate |
 /// | resamples | none | a CSV file with plausible other sensitivities | relative to the spec |
+/// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BestResponse {
@@ -83,6 +89,9 @@ pub struct BestResponse {
     /// A file with plausible other sensitivities, relative to the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resamples: Option<String>,
+    /// What they answer to besides the model deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// `kind = "saturating"`.
@@ -91,6 +100,7 @@ pub struct BestResponse {
 /// |---|---|---|---|
 /// | sensitivity | required | ε_i: number, vector or matrix | see [`PerClient`] |
 /// | limit | required | how far a coordinate moves at most | > 0 |
+/// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Saturating {
@@ -98,6 +108,9 @@ pub struct Saturating {
     pub sensitivity: PerClient,
     /// How far a coordinate moves at most.
     pub limit: Real,
+    /// What they answer to besides the model deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// `kind = "strategic"`.
@@ -111,6 +124,7 @@ pub struct Saturating {
 /// | smoothing | 0 | how blurred the budget is | ≥ 0 |
 /// | budget | required, unless gain | how far a row goes at most | ≥ 0 |
 /// | gain, cost, cost_kind | none, none, linear | instead of a budget: what it gains, what a unit of way costs, or its square (quadratic, half of it) | ≥ 0, > 0, linear or quadratic |
+/// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Strategic {
@@ -139,6 +153,9 @@ pub struct Strategic {
     /// How cost grows with way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_kind: Option<CostKind>,
+    /// What they answer to besides the model deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// The side of a threshold that rows want.
@@ -187,11 +204,15 @@ impl Strategic {
 /// | Name | Default | Purpose | Range |
 /// |---|---|---|---|
 /// | strength | required | how much labels listen: above 0 they come true, below they defeat themselves | a number per client; −1 to 1 under the loss logistic |
+/// | memory | none | what they answer to besides the model deployed last | see [`Memory`] |
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// How much the clients' labels listen.
     pub strength: PerClient,
+    /// What they answer to besides the model deployed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
 }
 
 /// `kind = "retention"`.
@@ -388,6 +409,18 @@ impl Response {
             | Response::Retention(_) => None,
         };
         reference.map(|theta| theta.iter().map(|number| number.0).collect())
+    }
+
+    /// What populations answer to besides the model deployed last.
+    pub fn memory(&self) -> Option<&Memory> {
+        match self {
+            Response::Location(location) => location.memory.as_ref(),
+            Response::BestResponse(best) => best.memory.as_ref(),
+            Response::Saturating(saturating) => saturating.memory.as_ref(),
+            Response::Strategic(strategic) => strategic.memory.as_ref(),
+            Response::Outcome(outcome) => outcome.memory.as_ref(),
+            Response::None | Response::Retention(_) => None,
+        }
     }
 
     /// The file with plausible other sensitivities.

@@ -230,6 +230,21 @@ impl TryFrom<Value> for Count {
     }
 }
 
+/// A whole number of at least zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Whole(pub u64);
+
+impl TryFrom<Value> for Whole {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Integer(whole) if whole >= 0 => Ok(Whole(whole as u64)),
+            other => Err(format!("found {}; allowed: a whole number, 0 or more", show(&other))),
+        }
+    }
+}
+
 /// A seed: a whole number of at least zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SeedNumber(pub u64);
@@ -249,7 +264,7 @@ impl TryFrom<Value> for SeedNumber {
     }
 }
 
-decode_from_value!(Count, SeedNumber);
+decode_from_value!(Count, Whole, SeedNumber);
 
 impl JsonSchema for Count {
     fn schema_name() -> std::borrow::Cow<'static, str> {
@@ -258,6 +273,16 @@ impl JsonSchema for Count {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "integer", "minimum": 1 })
+    }
+}
+
+impl JsonSchema for Whole {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Whole".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "integer", "minimum": 0 })
     }
 }
 

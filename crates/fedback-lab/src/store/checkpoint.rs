@@ -110,7 +110,7 @@ mod tests {
     fn beginning() -> State {
         let usual = Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1));
         let scaffold = Protocol { local: LocalRule::Scaffold, ..usual };
-        State::beginning(&scaffold, 100, &[0.5, 0.25, 1.0], 2)
+        State::beginning(&scaffold, None, 100, &[0.5, 0.25, 1.0], 2)
     }
 
     #[test]
