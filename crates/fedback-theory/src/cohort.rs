@@ -121,6 +121,12 @@ impl Cohorts {
         Cohorts { expected, counts, rests, idle, draws, schemes }
     }
 
+    /// How often the client that comes least often comes, where clients keep something.
+    pub(crate) fn rarest(&self, clients: usize) -> f64 {
+        let often = self.expected[..clients].iter().filter(|often| **often > 0.0);
+        often.fold(1.0, |least, often| least.min(*often))
+    }
+
     /// E(z_k²).
     pub(crate) fn squares(&self, chance: Chance) -> Vec<f64> {
         let variance =

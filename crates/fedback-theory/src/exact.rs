@@ -89,11 +89,13 @@ impl<'a> ExactCurve<'a> {
         if arrived.is_none() && cohort::by_speed(protocol.scheme) {
             return Err(NoMoments::Latency);
         }
+        round::supported(federation, protocol).map_err(NoMoments::Algorithm)?;
         let weights: &[f64] = federation.weights();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
         let width = round::width(federation, protocol);
         let entries = (federation.clients() * width) as f64 * width as f64;
-        if cohort::keeps(federation, protocol) && (width > MOST_NUMBERS || entries > MOST_ENTRIES) {
+        let more = cohort::keeps(federation, protocol) || federation.memory().is_some();
+        if more && (width > MOST_NUMBERS || entries > MOST_ENTRIES) {
             return Err(NoMoments::TooLarge(width));
         }
         let cohorts = Cohorts::of(federation, protocol, arrived);

@@ -63,6 +63,8 @@ const AT_REST: f64 = 1e-10;
 /// Plain minimisations at most; the path is looked at after powers of two, this one the first.
 const MOST: usize = 128;
 const FIRST_LOOK: usize = 8;
+/// Numbers that the model and what is remembered may be.
+const MOST_NUMBERS: usize = 400;
 /// Newton steps to the end of a path that contracts.
 const NEWTON: usize = 8;
 /// Moves of the path that must contract.
@@ -91,6 +93,9 @@ impl Minimisation {
     pub(crate) fn from_start(federation: &Federation, start: &[f64]) -> Self {
         let mut state = start.to_vec();
         state.extend(federation.past().map_or(Vec::new(), Past::beginning));
+        if state.len() > start.len().max(MOST_NUMBERS) {
+            return Minimisation::unknown(Why::NoRadius);
+        }
         let once = Round { federation, period: 1 };
         let (end, found) = once.follow(DVector::from_vec(state));
         Minimisation { end: Some(end.as_slice()[..start.len()].to_vec()), ..found }
@@ -130,9 +135,11 @@ fn attractor(
 /// By what a minimisation multiplies an error at last, if −H⁻¹J = `reply`: that of the model, and of what is
 /// remembered.
 pub(crate) fn radius(memory: Option<Memory>, reply: &DMatrix<f64>) -> Option<f64> {
-    match memory.map(Recall::of) {
+    match memory {
         None => spectrum::radius(reply),
-        Some(recall) => {
+        Some(memory) if reply.nrows() * (1 + memory.vectors()) > MOST_NUMBERS => None,
+        Some(memory) => {
+            let recall = Recall::of(memory);
             let share = 1.0 / recall.parts() as f64;
             let replies = vec![reply * share; recall.parts()];
             spectrum::radius(&with_past(&recall, &replies))

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use fedback_core::federation::Federation;
 use fedback_core::misfit::Unsupported;
-use fedback_core::protocol::{Protocol, ServerRule};
+use fedback_core::protocol::{Deploy, Protocol, ServerRule};
 use fedback_core::response::Shift;
 use nalgebra::DMatrix;
 
@@ -74,6 +74,9 @@ pub(crate) struct System {
     pub(crate) chance: Chance,
 }
 
+/// Models that populations may remember.
+const MOST_REMEMBERED: usize = 500;
+
 /// What theory cannot write down as an affine round.
 pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Unsupported> {
     if federation.weighs() {
@@ -82,6 +85,16 @@ pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Uns
             "clients' weights react here, so that a round is not what its clients do times numbers: \
              there are no certificates or plans (`run` and `solve` know it)",
         ));
+    }
+    if let Some(memory) = federation.memory()
+        && memory.vectors() > MOST_REMEMBERED
+    {
+        let reason = format!(
+            "populations remember {} models here; theory carries up to {MOST_REMEMBERED} along, so \
+             that there are no exact moments, certificates or plans (`run` knows any number)",
+            memory.vectors()
+        );
+        return Err(Unsupported::new("problem.response.memory", reason));
     }
     // No `..`: whoever adds a part must say here what a round makes of it.
     let Protocol {
@@ -119,6 +132,20 @@ pub(crate) fn speed(protocol: &Protocol) -> f64 {
     match protocol.server {
         ServerRule::Average | ServerRule::Adam { .. } => 1.0,
         ServerRule::Momentum { rate, beta } => rate / (1.0 - beta),
+    }
+}
+
+/// How many rounds later than at once populations answer, on average.
+pub(crate) fn late(federation: &Federation, protocol: &Protocol) -> f64 {
+    let Some(memory) = federation.memory() else { return 0.0 };
+    let age = Recall::of(memory).age();
+    match protocol.deploy {
+        Deploy::Round => age,
+        // A client's own steps are what it remembers.
+        Deploy::Step => {
+            let rounds = age / protocol.local_steps as f64;
+            rounds / Cohorts::of(federation, protocol, None).rarest(federation.clients())
+        }
     }
 }
 
@@ -167,9 +194,9 @@ impl System {
                 split.map(part).collect()
             }
         };
-        let past = federation.past().map(|past| {
-            past.start.iter().zip(point).map(|(start, point)| start - point).collect()
-        });
+        let past = federation
+            .past()
+            .map(|past| past.start.iter().zip(point).map(|(start, point)| start - point).collect());
         let dim = point.len();
         Ok(System { parts, dim, past, chance: cohorts.schemes[0] })
     }

@@ -66,7 +66,7 @@ impl Paths {
     /// Moves a mean error over the prepared round.
     pub(super) fn mean(&mut self, mean: &[f64], sizes: &[f64], after: &mut [f64]) {
         self.done = None;
-        let bent = self.bent.as_mut().filter(|(rows, _)| !rows.is_straight(mean));
+        let bent = self.bent.as_mut().filter(|(rows, walk)| !rows.is_straight(walk.farthest(mean)));
         let Some((rows, walk)) = bent else { return self.system.mean(mean, after) };
         let part = &self.system.parts[0];
         // Vectors, where its own steps are matrices.
@@ -102,11 +102,7 @@ impl Paths {
 }
 
 /// The draws of all schemes that may be asked for, and their chances.
-pub(super) fn cohorts(
-    federation: &Federation,
-    protocol: &Protocol,
-    schemes: &[Scheme],
-) -> Cohorts {
+pub(super) fn cohorts(federation: &Federation, protocol: &Protocol, schemes: &[Scheme]) -> Cohorts {
     let (own, keeps) = ([protocol.scheme], cohort::keeps(federation, protocol));
     let schemes = if keeps { &own } else { schemes };
     Cohorts::of_schemes(federation.weights(), protocol, None, schemes, keeps)

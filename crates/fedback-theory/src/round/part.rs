@@ -1,12 +1,15 @@
 //! One part of a problem: clients and their cohorts, worked out for the step sizes of a round.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
+
+use nalgebra::DMatrix;
 
 use super::block::Block;
 use super::client::{Client, Local};
 use super::frame::{Frame, Joint};
+use super::leap::unpacked;
 use super::second::Second;
 use super::{Affine, Moments};
 use crate::cohort::{Chance, Cohorts, Draw};
@@ -109,6 +112,8 @@ pub(super) struct Rounds<T, J: Block> {
     pub(super) work: Work,
     /// Whether noise that grows with the error is carried from round to round.
     closed: bool,
+    /// What that noise makes of a basis of second moments, for one chance, where it was asked for.
+    growth: RefCell<Option<(Chance, Vec<DMatrix<f64>>)>>,
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
@@ -135,6 +140,7 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             drawn: Vec::new(),
             work,
             closed: false,
+            growth: RefCell::new(None),
         }
     }
 
@@ -189,22 +195,16 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         effects
     }
 
-    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds: that of an error from its mean,
-    /// or with the mean that of a state.
-    pub(super) fn grown(&self, chance: Chance, second: &J, mean: Option<&J>) -> Option<J> {
-        let second = second.matrix();
+    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds: that of the state and of a one
+    /// below it, or of an error alone, with zeros there.
+    pub(super) fn grown(&self, chance: Chance, second: &DMatrix<f64>) -> Option<J> {
         let noisy = |(k, work): (usize, &Affine<J>)| {
             let grows = self.clients[k].grows.as_ref()?;
             let start = self.frame.start(k);
-            let rows = start.nrows();
-            let mut begin = start.around(&second).resize(rows + 1, rows + 1, 0.0);
-            if let Some(mean) = mean {
-                let mean = start * mean.matrix();
-                begin.view_mut((0, rows), (rows, 1)).copy_from(&mean);
-                begin.view_mut((rows, 0), (1, rows)).tr_copy_from(&mean);
-                begin[(rows, rows)] = 1.0;
-            }
-            let noise = self.clients[k].grown(grows, &self.sizes, &begin);
+            let (rows, columns) = start.shape();
+            let mut start = start.resize(rows + 1, columns + 1, 0.0);
+            start[(rows, columns)] = 1.0;
+            let noise = self.clients[k].grown(grows, &self.sizes, &start.around(second));
             let width = noise.nrows();
             Some(Affine { noise: J::of_slice(width, width, noise.as_slice()), ..work.clone() })
         };
@@ -213,13 +213,45 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         for (effect, square) in self.effects_of(&works?).iter().zip(self.cohorts.squares(chance)) {
             sum.add(square, &effect.noise);
         }
+        let each = self.work.step * self.sizes.len() as f64;
+        self.work.touch(self.clients.len() as f64 * 100.0 + 4.0 * each);
         Some(sum)
     }
 
     /// What noise that grows with the error adds at a state.
     pub(super) fn grown_at(&self, chance: Chance, mean: &J, spread: &J) -> Option<J> {
-        let second = mean.times(&mean.turned()).plus(1.0, spread);
-        self.followed().then(|| self.grown(chance, &second, Some(mean))).flatten()
+        if !self.followed() {
+            return None;
+        }
+        let (mean, width) = (mean.matrix(), self.frame.width());
+        let second = spread.matrix() + &mean * mean.transpose();
+        let mut second = second.resize(width + 1, width + 1, 0.0);
+        second.view_mut((0, width), (width, 1)).copy_from(&mean);
+        second.view_mut((width, 0), (1, width)).tr_copy_from(&mean);
+        second[(width, width)] = 1.0;
+        self.grown(chance, &second)
+    }
+
+    /// What a weight of spreads is before noise that grows: ⟨P, N(Z)⟩ as a function of Z = E((y, 1)(y, 1)ᵀ).
+    pub(super) fn grown_back(&self, chance: Chance, weight: &DMatrix<f64>) -> Option<DMatrix<f64>> {
+        if !self.followed() {
+            return None;
+        }
+        let count = self.frame.width() + 1;
+        let mut images = self.growth.borrow_mut();
+        if images.as_ref().is_none_or(|(known, _)| *known != chance) {
+            let pairs = (0..count).flat_map(|k| (0..=k).map(move |j| (j, k)));
+            let image = |(j, k): (usize, usize)| {
+                let mut unit = DMatrix::zeros(count, count);
+                unit[(j, k)] += 0.5;
+                unit[(k, j)] += 0.5;
+                Some(self.grown(chance, &unit)?.matrix())
+            };
+            *images = Some((chance, pairs.map(image).collect::<Option<_>>()?));
+        }
+        let values = images.iter().flat_map(|(_, images)| images);
+        let values: Vec<f64> = values.map(|image| weight.dot(image)).collect();
+        Some(unpacked(&values, count))
     }
 
     /// What a round adds to a spread, the state's mean being where it is.
@@ -320,6 +352,7 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
             self.expected.noise.add(g * g, &effect.noise);
         }
         self.drawn.clear();
+        self.growth.take();
         if drawing {
             self.drawn.extend(self.cohorts.draws.iter().map(|draw| draw.gather(&self.effects)));
         }

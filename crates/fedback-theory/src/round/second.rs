@@ -135,6 +135,12 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             constant += c * share;
         }
         constant += (weight * noise).trace();
+        if let Some(grown) = self.grown_back(chance, weight) {
+            let width = self.frame.width();
+            square += grown.view((0, 0), (width, width));
+            cross += grown.view((0, width), (width, 1));
+            constant += grown[(width, width)];
+        }
         (square, cross, constant)
     }
 
@@ -153,9 +159,9 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// T(X).
     fn apply(&self, chance: Chance, second: &DMatrix<f64>) -> DMatrix<f64> {
-        let second = self.covariance(second.as_slice());
-        let mut after = self.carry(chance, &second);
-        if let Some(grown) = self.grown(chance, &second, None) {
+        let width = self.frame.width();
+        let mut after = self.carry(chance, &self.covariance(second.as_slice()));
+        if let Some(grown) = self.grown(chance, &second.clone().resize(width + 1, width + 1, 0.0)) {
             after.add(1.0, &grown);
         }
         after.matrix()

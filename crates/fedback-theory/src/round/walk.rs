@@ -71,6 +71,13 @@ impl Walk {
         state
     }
 
+    /// The norm of the model, or of the largest model that is remembered.
+    pub(crate) fn farthest(&self, state: &[f64]) -> f64 {
+        let dim = self.frame.dim;
+        let models = state[self.frame.pasts()].chunks_exact(dim).chain([&state[..dim]]);
+        models.map(|model| model.iter().map(|x| x * x).sum::<f64>().sqrt()).fold(0.0, f64::max)
+    }
+
     /// How populations remember, where they do.
     fn memory(&self) -> Option<Memory> {
         self.past.as_ref().map(|past| past.memory)

@@ -1,14 +1,14 @@
 //! Rounds of populations that remember, against numbers derived elsewhere.
 
+mod radii;
+mod rest;
 mod unrolled;
 
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::memory::Memory;
-use fedback_core::protocol::{
-    Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize,
-};
+use fedback_core::protocol::{Batch, Deploy, LocalRule, Protocol, Scheme, ServerRule, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_theory::exact::ExactCurve;
 use fedback_theory::stable::stable_point;
@@ -101,11 +101,8 @@ const MEMORIES: [Option<Memory>; 4] = [
     Some(Memory::Staggered { parts: 3 }),
 ];
 
-const SCHEMES: [Scheme; 3] = [
-    Scheme::Full,
-    Scheme::WithReplacement { cohort: 2 },
-    Scheme::WithoutReplacement { cohort: 2 },
-];
+const SCHEMES: [Scheme; 3] =
+    [Scheme::Full, Scheme::WithReplacement { cohort: 2 }, Scheme::WithoutReplacement { cohort: 2 }];
 
 const ALGORITHMS: [(LocalRule, ServerRule); 5] = [
     (LocalRule::Descent, ServerRule::Average),
@@ -141,7 +138,10 @@ fn moments_are_those_of_all_steps_and_cohorts_one_by_one() {
             let found = curve(&federation, &protocol, [1, 2, 12]);
             for (found, expected) in found.iter().zip(&expected) {
                 let apart = (found - expected).abs();
-                assert!(apart < 1e-10 * expected + 1e-13, "{memory:?} {protocol:?} {found} {expected}");
+                assert!(
+                    apart < 1e-10 * expected + 1e-13,
+                    "{memory:?} {protocol:?} {found} {expected}"
+                );
             }
         }
     }
