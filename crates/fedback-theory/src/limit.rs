@@ -171,10 +171,9 @@ impl RoundMap {
         shrinks: impl Fn(&mut Self, f64) -> bool,
     ) -> Option<f64> {
         let steepest = self.system.parts.iter().map(|part| part.steepest()).fold(0.0, f64::max);
-        let local_steps = self.local_steps as f64;
-        let mut shrinks = |size: f64| shrinks(self, size);
         // Tiny beside what populations remember as well: it may swing with steps that are not.
-        let tiny = 1e-4 / (steepest * local_steps * (1.0 + self.late));
+        let tiny = 1e-4 / (steepest * self.local_steps as f64 * (1.0 + self.late));
+        let mut shrinks = |size: f64| shrinks(self, size);
         let mut below =
             (0..TENTHS).map(|k| tiny * libm::pow(0.1, k as f64)).find(|s| shrinks(*s))?;
         let widest = tiny * 1.05f64.powi(600);

@@ -6,6 +6,7 @@ use fedback_core::loss::Loss;
 use fedback_core::memory::Memory;
 use fedback_core::protocol::{Deploy, LocalRule, Protocol, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
+use fedback_theory::asymptotic::large_time;
 use fedback_theory::certificate::{Certificate, Verdict};
 use fedback_theory::limit::RoundMap;
 use fedback_theory::stable::{stable_point, stable_points};
@@ -178,4 +179,33 @@ fn what_is_remembered_is_where_a_run_begins() {
     let [found] = curve(&far.federation(), &protocol, [2]);
     let expected = distances(&far, &protocol, &[0.0], &point, &[2])[0];
     assert!((found - expected).abs() < 1e-10 * expected && found > 2.0 * near);
+}
+
+/// Steps that vanish are slow beside any memory: the law of large t does not know of it.
+#[test]
+fn the_law_of_large_t_is_that_without_memory() {
+    for memory in MEMORIES {
+        for deploy in [Deploy::Step, Deploy::Round] {
+            for noise in [1.0, 0.0] {
+                let problem = super::Problem { noise, ..clients(false, memory) };
+                let federation = problem.federation();
+                let point = stable_point(&federation, &[0.0]).unwrap();
+                let step_size = StepSize::Decaying { beta: 3.0, gamma: 30.0 };
+                let protocol = Protocol { step_size, ..steps(3, 0.1, deploy) };
+                let law = large_time(&federation, &protocol, Some(&point)).unwrap();
+                let [found] = curve(&federation, &protocol, [4000]);
+                let time = 12_000.0 + law.gamma;
+                let mean = law.mean.unwrap()[0];
+                let expected = match noise > 0.0 {
+                    true => law.at(12_000.0),
+                    false => (mean / time).powi(2),
+                };
+                let apart = (found - expected).abs();
+                assert!(
+                    apart < 0.02 * expected + 1e-14,
+                    "{memory:?} {deploy:?} {noise} {found} {expected}"
+                );
+            }
+        }
+    }
 }
