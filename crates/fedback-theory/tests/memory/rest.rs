@@ -4,7 +4,7 @@ use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
 use fedback_core::memory::Memory;
-use fedback_core::protocol::{Deploy, LocalRule, Protocol, Scheme, StepSize};
+use fedback_core::protocol::{Batch, Deploy, LocalRule, Protocol, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_theory::asymptotic::large_time;
 use fedback_theory::certificate::{Certificate, Verdict};
@@ -85,7 +85,7 @@ fn small_steps_drift_as_without_memory() {
         let bias = |memory| {
             let federation = clients(true, memory).federation();
             let point = stable_point(&federation, &[0.0, 0.0]).unwrap();
-            let protocol = steps(4, 1e-4, Deploy::Step);
+            let protocol = Protocol { batch: Batch::All, ..steps(4, 1e-4, Deploy::Step) };
             RoundMap::new(&federation, &protocol, None, &point).unwrap().floor(1e-4).unwrap().bias
         };
         let (with, without) = (bias(*memory), bias(None));
@@ -195,7 +195,7 @@ fn the_law_of_large_t_is_that_without_memory() {
                 let law = large_time(&federation, &protocol, Some(&point)).unwrap();
                 let [found] = curve(&federation, &protocol, [4000]);
                 let time = 12_000.0 + law.gamma;
-                let mean = law.mean.unwrap()[0];
+                let mean = law.mean.as_ref().unwrap()[0];
                 let expected = match noise > 0.0 {
                     true => law.at(12_000.0),
                     false => (mean / time).powi(2),
