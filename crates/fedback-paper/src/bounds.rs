@@ -90,6 +90,13 @@ impl Guarantees {
             );
             return Err(Error::input("algorithm.kind", why));
         }
+        if plan.federation().memory().is_some() {
+            return Err(Error::input(
+                "problem.response.memory",
+                "the theorems are about populations that answer to the model deployed last; these \
+                 remember earlier ones (`exact`, `check` and `plan` know them)",
+            ));
+        }
         if let Scheme::FirstArrivals { .. } = protocol.scheme {
             return Err(Error::input(
                 "algorithm.scheme",

@@ -127,10 +127,12 @@ impl Field {
         let (weights, schemes) = (federation.weights(), [protocol.scheme]);
         let cohorts = Cohorts::of_schemes(weights, protocol, None, &schemes, false);
         match Clients::of(federation, protocol, &all, point) {
-            Clients::Split(parts) => {
+            Clients::Numbers(parts) => {
                 parts.iter().map(|clients| Field::new(clients, &cohorts)).collect()
             }
-            Clients::Whole(clients) => vec![Field::new(&clients, &cohorts)],
+            Clients::Matrices(parts) => {
+                parts.iter().map(|clients| Field::new(clients, &cohorts)).collect()
+            }
         }
     }
 
@@ -141,9 +143,9 @@ impl Field {
         let mut drift = DMatrix::zeros(dim, 1);
         let squares = cohorts.squares(cohorts.schemes[0]);
         for ((client, &g), square) in clients.iter().zip(&cohorts.expected).zip(squares) {
-            derivative += client.slope().matrix() * g;
+            derivative += client.slope.matrix() * g;
             own += client.noise.matrix() * square;
-            drift -= client.damping.times(&client.pull).matrix() * g;
+            drift -= client.drawn_back().times(&client.pull).matrix() * g;
         }
         if let Some((draw, share)) = cohorts.schemes[0] {
             let pull = |client: &Client<T>| {

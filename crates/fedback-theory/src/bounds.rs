@@ -36,6 +36,8 @@ pub enum Undefined {
     FirstArrivals,
     /// The theorems are about models deployed at every local step.
     DeployedOnce,
+    /// The theorems are about populations that answer to the model deployed last.
+    Remembered,
     /// Sampling without replacement needs equal weights, or scaled objectives.
     UnequalWeights,
     /// The average sensitivity is 0, so that δ has no effect.

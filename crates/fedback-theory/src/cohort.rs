@@ -54,9 +54,13 @@ pub(crate) struct Cohorts {
 
 impl Cohorts {
     /// Of one protocol. First arrivals need `arrived`, or are taken for equally fast ones.
-    pub(crate) fn of(weights: &[f64], protocol: &Protocol, arrived: Option<&Arrived>) -> Self {
-        let keeps = protocol.local.keeps();
-        Cohorts::of_schemes(weights, protocol, arrived, &[protocol.scheme], keeps)
+    pub(crate) fn of(
+        federation: &Federation,
+        protocol: &Protocol,
+        arrived: Option<&Arrived>,
+    ) -> Self {
+        let (weights, schemes) = (federation.weights(), [protocol.scheme]);
+        Cohorts::of_schemes(weights, protocol, arrived, &schemes, keeps(federation, protocol))
     }
 
     /// Of several schemes that share E(c). The random numbers are c_k or, of one scheme whose clients keep
@@ -117,6 +121,12 @@ impl Cohorts {
         Cohorts { expected, counts, rests, idle, draws, schemes }
     }
 
+    /// How often the client that comes least often comes, where clients keep something.
+    pub(crate) fn rarest(&self, clients: usize) -> f64 {
+        let often = self.expected[..clients].iter().filter(|often| **often > 0.0);
+        often.fold(1.0, |least, often| least.min(*often))
+    }
+
     /// E(z_k²).
     pub(crate) fn squares(&self, chance: Chance) -> Vec<f64> {
         let variance =
@@ -131,6 +141,12 @@ impl Cohorts {
         let expected = pick(&self.expected, clients, times);
         Some(Cohorts { expected, draws: draws?, ..self.clone() })
     }
+}
+
+/// Whether clients keep something from one of their rounds to the next, by their rule or as what their own
+/// population remembers.
+pub(crate) fn keeps(federation: &Federation, protocol: &Protocol) -> bool {
+    federation.layout(protocol).kept > 0
 }
 
 /// E(b_k).

@@ -89,14 +89,16 @@ impl<'a> ExactCurve<'a> {
         if arrived.is_none() && cohort::by_speed(protocol.scheme) {
             return Err(NoMoments::Latency);
         }
+        round::supported(federation, protocol).map_err(NoMoments::Algorithm)?;
         let weights: &[f64] = federation.weights();
         let centre = stable_point.map_or_else(|| vec![0.0; federation.dim()], <[f64]>::to_vec);
         let width = round::width(federation, protocol);
         let entries = (federation.clients() * width) as f64 * width as f64;
-        if protocol.local.keeps() && (width > MOST_NUMBERS || entries > MOST_ENTRIES) {
+        let more = cohort::keeps(federation, protocol) || federation.memory().is_some();
+        if more && (width > MOST_NUMBERS || entries > MOST_ENTRIES) {
             return Err(NoMoments::TooLarge(width));
         }
-        let cohorts = Cohorts::of(weights, protocol, arrived);
+        let cohorts = Cohorts::of(federation, protocol, arrived);
         let system = System::new(federation, protocol, cohorts, &centre);
         let system = system.map_err(NoMoments::Algorithm)?;
         let error: Vec<f64> = start.iter().zip(&centre).map(|(s, c)| s - c).collect();

@@ -11,7 +11,7 @@ use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::Protocol;
 use nalgebra::{DMatrix, DVector};
 
-use crate::cohort::{Arrived, Cohorts};
+use crate::cohort::{self, Arrived, Cohorts};
 use crate::round::{self, System};
 
 /// Multiplications that one radius may cost: a scan asks for a few hundred.
@@ -52,6 +52,8 @@ pub enum NoMap {
 pub struct RoundMap {
     system: System,
     local_steps: usize,
+    /// How many rounds later than at once populations answer.
+    late: f64,
     /// The step size that the system is prepared for, and its mean-square radius once that was asked for.
     prepared: Option<f64>,
     square: Option<Option<f64>>,
@@ -77,13 +79,16 @@ impl RoundMap {
         arrived: Option<&Arrived>,
         theta: &[f64],
     ) -> Result<Self, NoMap> {
+        round::supported(federation, protocol).map_err(NoMap::Algorithm)?;
         let weights = federation.weights();
-        let (width, keeps) = (round::width(federation, protocol), protocol.local.keeps());
+        let (width, keeps) =
+            (round::width(federation, protocol), cohort::keeps(federation, protocol));
         let block = if round::is_split(federation) { 1 } else { theta.len() };
         let local = (2.0 + (protocol.local_steps as f64).log2()) * (2.0 * block as f64).powi(3);
-        let each = local + if keeps { (width as f64).powi(3) } else { 0.0 };
+        let more = keeps || federation.memory().is_some();
+        let each = local + if more { (width as f64).powi(3) } else { 0.0 };
         let affordable = (budget / each).floor() as usize;
-        let all = Cohorts::of(weights, protocol, arrived);
+        let all = Cohorts::of(federation, protocol, arrived);
         let every = federation.clients().div_ceil(affordable.max(1));
         if affordable == 0 || keeps && every > 1 {
             return Err(NoMap::TooLarge(width));
@@ -98,7 +103,13 @@ impl RoundMap {
             System::of_clients(federation, protocol, few, &chosen, theta)
         };
         let system = system.map_err(NoMap::Algorithm)?;
-        Ok(RoundMap { system, local_steps: protocol.local_steps, prepared: None, square: None })
+        Ok(RoundMap {
+            system,
+            local_steps: protocol.local_steps,
+            late: round::late(federation, protocol),
+            prepared: None,
+            square: None,
+        })
     }
 
     fn at(&mut self, size: f64) -> &System {
@@ -160,9 +171,9 @@ impl RoundMap {
         shrinks: impl Fn(&mut Self, f64) -> bool,
     ) -> Option<f64> {
         let steepest = self.system.parts.iter().map(|part| part.steepest()).fold(0.0, f64::max);
-        let local_steps = self.local_steps as f64;
+        // Tiny beside what populations remember as well: it may swing with steps that are not.
+        let tiny = 1e-4 / (steepest * self.local_steps as f64 * (1.0 + self.late));
         let mut shrinks = |size: f64| shrinks(self, size);
-        let tiny = 1e-4 / (steepest * local_steps);
         let mut below =
             (0..TENTHS).map(|k| tiny * libm::pow(0.1, k as f64)).find(|s| shrinks(*s))?;
         let widest = tiny * 1.05f64.powi(600);

@@ -7,11 +7,17 @@
 //! V(x) = Σ_k |A^k (x − end)|², A = T′(end), which a linear T lowers by |x − end|² each time, must fall by
 //! half of that along the last of the path and at points between its last one and the end. The same of
 //! T² shows that a path ends in a cycle of two. What neither shows is not known.
+//!
+//! Where populations remember, x is the model and what is remembered: θ ← argmin of the average risk under
+//! the models that are answered to, and the deployed θ is taken in.
 
 use fedback_core::federation::Federation;
+use fedback_core::memory::{Memory, Past};
+use fedback_core::population::Performative;
 use nalgebra::{DMatrix, DVector};
 
-use crate::round::geometric;
+use crate::newton;
+use crate::round::{Recall, geometric};
 use crate::spectrum;
 use crate::stable::{StablePoint, minimiser};
 
@@ -57,6 +63,8 @@ const AT_REST: f64 = 1e-10;
 /// Plain minimisations at most; the path is looked at after powers of two, this one the first.
 const MOST: usize = 128;
 const FIRST_LOOK: usize = 8;
+/// Numbers that the model and what is remembered may be.
+const MOST_NUMBERS: usize = 400;
 /// Newton steps to the end of a path that contracts.
 const NEWTON: usize = 8;
 /// Moves of the path that must contract.
@@ -83,8 +91,14 @@ impl Minimisation {
 
     /// From a start, by doing it.
     pub(crate) fn from_start(federation: &Federation, start: &[f64]) -> Self {
-        let (end, found) = follow(federation, DVector::from_column_slice(start));
-        Minimisation { end: Some(end.as_slice().to_vec()), ..found }
+        let mut state = start.to_vec();
+        state.extend(federation.past().map_or(Vec::new(), Past::beginning));
+        if state.len() > start.len().max(MOST_NUMBERS) {
+            return Minimisation::unknown(Why::NoRadius);
+        }
+        let once = Round { federation, period: 1 };
+        let (end, found) = once.follow(DVector::from_vec(state));
+        Minimisation { end: Some(end.as_slice()[..start.len()].to_vec()), ..found }
     }
 
     /// The same where the stable points are known: what none of them attracts cannot settle.
@@ -98,50 +112,6 @@ impl Minimisation {
     }
 }
 
-/// Repeats minimisation from a start: where that ends, and what it shows.
-fn follow(federation: &Federation, start: DVector<f64>) -> (DVector<f64>, Minimisation) {
-    let (mut path, mut by) = (vec![start], f64::NAN);
-    for count in 1..=MOST {
-        let last = &path[count - 1];
-        let Some(next) = minimiser(federation, last.as_slice(), last) else {
-            return (last.clone(), Minimisation::unknown(Why::NoMinimum));
-        };
-        by = (&next - last).norm() / (1.0 + last.norm());
-        if by <= AT_REST {
-            let found = at_rest(federation, &next);
-            return (next, found);
-        }
-        path.push(next);
-        if count >= FIRST_LOOK
-            && count.is_power_of_two()
-            && let Some(found) = attractor(federation, &path)
-        {
-            return found;
-        }
-    }
-    (path.swap_remove(MOST), Minimisation::unknown(Why::Moves { minimisations: MOST, by }))
-}
-
-/// What to make of a model that minimisation does not move.
-fn at_rest(federation: &Federation, theta: &DVector<f64>) -> Minimisation {
-    let radius = derivative(federation, theta, theta).and_then(|a| spectrum::radius(&a));
-    let found = Minimisation::by_radius(radius);
-    match (found.settles, radius) {
-        (Some(false), Some(radius)) => Minimisation { why: Why::Rests(radius), ..found },
-        _ => found,
-    }
-}
-
-/// T′ at `deployed`, of which `minimiser` is the value.
-fn derivative(
-    federation: &Federation,
-    minimiser: &DVector<f64>,
-    deployed: &DVector<f64>,
-) -> Option<DMatrix<f64>> {
-    let field = federation.mean_field(minimiser.as_slice(), deployed.as_slice());
-    field.curvature.lu().solve(&-field.reaction)
-}
-
 /// Where a path is drawn to, and what that means: a stable point, by one minimisation after the other
 /// or by every second one, or one of a cycle of two.
 fn attractor(
@@ -153,7 +123,7 @@ fn attractor(
     if let Some((end, slope)) = once.fixed_point(last)
         && (once.draws(path, &end, &slope) || twice.draws(path, &end, &(&slope * &slope)))
     {
-        let found = at_rest(federation, &end);
+        let found = once.at_rest(&end);
         return Some((end, found));
     }
     let (end, slope) = twice.fixed_point(last)?;
@@ -162,19 +132,141 @@ fn attractor(
     (apart && twice.draws(path, &end, &slope)).then_some((end, cycle))
 }
 
-/// So many minimisations at a time.
+/// By what a minimisation multiplies an error at last, if −H⁻¹J = `reply`: that of the model, and of what is
+/// remembered.
+pub(crate) fn radius(memory: Option<Memory>, reply: &DMatrix<f64>) -> Option<f64> {
+    match memory {
+        None => spectrum::radius(reply),
+        Some(memory) if reply.nrows() * (1 + memory.vectors()) > MOST_NUMBERS => None,
+        Some(memory) => {
+            let recall = Recall::of(memory);
+            let share = 1.0 / recall.parts() as f64;
+            let replies = vec![reply * share; recall.parts()];
+            spectrum::radius(&with_past(&recall, &replies))
+        }
+    }
+}
+
+/// What a minimisation makes of small changes of the model and of what is remembered, `replies` being what it
+/// makes of those of the models that are answered to.
+fn with_past(recall: &Recall, replies: &[DMatrix<f64>]) -> DMatrix<f64> {
+    let dim = replies[0].nrows();
+    let width = dim * (1 + recall.count());
+    let mut slope = DMatrix::zeros(width, width);
+    let mut first = slope.rows_mut(0, dim);
+    for (weights, reply) in recall.answered.row_iter().zip(replies) {
+        first += weights.kronecker(reply);
+    }
+    let taken = recall.taken.kronecker(&DMatrix::identity(dim, dim));
+    slope.rows_mut(dim, width - dim).copy_from(&taken);
+    slope
+}
+
+/// So many minimisations at a time, of a model and what is remembered.
 struct Round<'a> {
     federation: &'a Federation,
     period: usize,
 }
 
 impl Round<'_> {
-    /// What the round makes of a model, and its derivative there.
-    fn after(&self, theta: &DVector<f64>) -> Option<(DVector<f64>, DMatrix<f64>)> {
-        let start = (theta.clone(), DMatrix::identity(theta.len(), theta.len()));
+    /// Repeats minimisation from a state: where that ends, and what it shows.
+    fn follow(&self, start: DVector<f64>) -> (DVector<f64>, Minimisation) {
+        let (mut path, mut by) = (vec![start], f64::NAN);
+        for count in 1..=MOST {
+            let last = &path[count - 1];
+            let Some(next) = self.next(last) else {
+                return (last.clone(), Minimisation::unknown(Why::NoMinimum));
+            };
+            by = (&next - last).norm() / (1.0 + last.norm());
+            if by <= AT_REST {
+                let found = self.at_rest(&next);
+                return (next, found);
+            }
+            path.push(next);
+            if count >= FIRST_LOOK
+                && count.is_power_of_two()
+                && let Some(found) = attractor(self.federation, &path)
+            {
+                return found;
+            }
+        }
+        (path.swap_remove(MOST), Minimisation::unknown(Why::Moves { minimisations: MOST, by }))
+    }
+
+    /// What to make of a state that minimisation does not move.
+    fn at_rest(&self, state: &DVector<f64>) -> Minimisation {
+        let radius = self.slope(state, state).and_then(|slope| spectrum::radius(&slope));
+        let found = Minimisation::by_radius(radius);
+        match (found.settles, radius) {
+            (Some(false), Some(radius)) => Minimisation { why: Why::Rests(radius), ..found },
+            _ => found,
+        }
+    }
+
+    /// The models that populations answer to where a state's is deployed.
+    fn answered(&self, state: &DVector<f64>) -> Vec<Vec<f64>> {
+        let dim = self.federation.dim();
+        let (theta, past) = state.as_slice().split_at(dim);
+        let Some(memory) = self.federation.memory() else { return vec![theta.to_vec()] };
+        let mut answered = vec![0.0; memory.answers() * dim];
+        memory.answer(theta, past, &mut answered);
+        answered.chunks_exact(dim).map(<[f64]>::to_vec).collect()
+    }
+
+    /// The state after one minimisation.
+    fn next(&self, state: &DVector<f64>) -> Option<DVector<f64>> {
+        let Round { federation, .. } = *self;
+        let dim = federation.dim();
+        let theta = state.rows(0, dim).into_owned();
+        let answered = self.answered(state);
+        let best = match &answered[..] {
+            [model] => minimiser(federation, model, &theta)?,
+            models => newton::minimise(&theta, |at| {
+                let mut sum = federation.mean_field(at, &models[0]);
+                for model in &models[1..] {
+                    let other = federation.mean_field(at, model);
+                    sum.risk += other.risk;
+                    sum.gradient += other.gradient;
+                    sum.curvature += other.curvature;
+                }
+                let share = 1.0 / models.len() as f64;
+                Performative {
+                    risk: sum.risk * share,
+                    gradient: sum.gradient * share,
+                    hessian: sum.curvature * share,
+                }
+            })?,
+        };
+        let mut past = state.as_slice()[dim..].to_vec();
+        if let Some(memory) = federation.memory() {
+            memory.take_in(theta.as_slice(), &mut past);
+        }
+        past.splice(0..0, best.iter().copied());
+        Some(DVector::from_vec(past))
+    }
+
+    /// The derivative of one minimisation at `before`, of which `after` is the value.
+    fn slope(&self, after: &DVector<f64>, before: &DVector<f64>) -> Option<DMatrix<f64>> {
+        let Round { federation, .. } = *self;
+        let theta = &after.as_slice()[..federation.dim()];
+        let fields = self.answered(before);
+        let fields: Vec<_> = fields.iter().map(|a| federation.mean_field(theta, a)).collect();
+        let curvature: DMatrix<f64> = fields.iter().map(|field| &field.curvature).sum();
+        let curvature = curvature.lu();
+        let replies = fields.iter().map(|field| curvature.solve(&-&field.reaction));
+        let replies: Vec<DMatrix<f64>> = replies.collect::<Option<_>>()?;
+        match federation.memory() {
+            None => replies.into_iter().next(),
+            Some(memory) => Some(with_past(&Recall::of(memory), &replies)),
+        }
+    }
+
+    /// What the round makes of a state, and its derivative there.
+    fn after(&self, state: &DVector<f64>) -> Option<(DVector<f64>, DMatrix<f64>)> {
+        let start = (state.clone(), DMatrix::identity(state.len(), state.len()));
         (0..self.period).try_fold(start, |(at, slope), _| {
-            let next = minimiser(self.federation, at.as_slice(), &at)?;
-            let slope = derivative(self.federation, &next, &at)? * slope;
+            let next = self.next(&at)?;
+            let slope = self.slope(&next, &at)? * slope;
             Some((next, slope))
         })
     }

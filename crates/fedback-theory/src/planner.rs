@@ -124,8 +124,9 @@ impl Proposal {
 impl Task<'_> {
     /// Whether rounds are those of numbers, so that they are cheap.
     fn is_simple(&self) -> bool {
-        let plain = self.protocol.server.vectors() == 0 && !self.protocol.local.keeps();
-        plain && round::is_split(self.federation)
+        let Task { federation, protocol, .. } = *self;
+        let alone = protocol.server.vectors() == 0 && !protocol.local.keeps();
+        alone && federation.memory().is_none() && round::is_split(self.federation)
     }
 
     /// What small steps move by, in units of P-FedAvg's, times the margin.
@@ -152,7 +153,7 @@ impl Task<'_> {
         work: &mut f64,
     ) -> Option<Reach> {
         let Protocol { scheme, local_steps, step_size, .. } = *protocol;
-        let cohorts = paths::cohorts(self.federation.weights(), protocol, &[scheme]);
+        let cohorts = paths::cohorts(self.federation, protocol, &[scheme]);
         let ways = [(cohorts.schemes[0], limit)];
         let mut paths = Paths::new(self, protocol, cohorts, rows::FULL)?;
         let reach = follow(&mut paths, local_steps, step_size, aim, &ways)[0].reach;

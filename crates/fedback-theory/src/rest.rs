@@ -64,17 +64,19 @@ pub fn rest(
             let plain = Protocol { server: ServerRule::Average, ..*protocol };
             let walk = Walk::new(federation, &plain, arrived);
             let sizes = vec![size; protocol.local_steps];
-            let moved = |theta: &DVector<f64>| {
-                let mut state = walk.begin(theta.as_slice());
+            let moved = |before: &DVector<f64>| {
+                let mut state = before.as_slice().to_vec();
                 walk.round(federation, &mut state, &sizes);
-                DVector::from_vec(state) - theta
+                DVector::from_vec(state) - before
             };
             let point = DVector::from_column_slice(point);
-            let found = newton::root(&(&point + floor.bias), f64::INFINITY, |at| {
+            let begin = DVector::from_vec(walk.long_at((&point + floor.bias).as_slice()));
+            let found = newton::root(&begin, f64::INFINITY, |at| {
                 let at = DVector::from_column_slice(at);
                 (moved(&at), derivative(&at, moved))
             });
-            found.ok_or(NoRest::NotFound)?.0 - point
+            let found = found.ok_or(NoRest::NotFound)?.0;
+            found.rows(0, point.len()) - point
         }
     };
     Ok(Rest {

@@ -19,6 +19,7 @@ mod frame;
 mod grows;
 mod leap;
 mod part;
+mod recall;
 mod second;
 mod tail;
 mod walk;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 use fedback_core::federation::Federation;
 use fedback_core::misfit::Unsupported;
-use fedback_core::protocol::{Protocol, ServerRule};
+use fedback_core::protocol::{Deploy, Protocol, ServerRule};
 use fedback_core::response::Shift;
 use nalgebra::DMatrix;
 
@@ -38,6 +39,7 @@ use frame::Frame;
 pub(crate) use grows::{Moved, rows};
 pub(crate) use leap::Leap;
 use part::{Part, Rounds};
+pub(crate) use recall::Recall;
 pub(crate) use second::geometric;
 pub(crate) use walk::Walk;
 
@@ -66,9 +68,14 @@ pub(crate) type Moments<'a> = (&'a [f64], &'a [f64]);
 pub(crate) struct System {
     pub(crate) parts: Vec<Box<dyn Part>>,
     dim: usize,
+    /// The error of what populations remember before the first round.
+    past: Option<Vec<f64>>,
     /// What chance does under the scheme that the system was made for.
     pub(crate) chance: Chance,
 }
+
+/// Models that populations may remember.
+const MOST_REMEMBERED: usize = 500;
 
 /// What theory cannot write down as an affine round.
 pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Unsupported> {
@@ -79,11 +86,15 @@ pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Uns
              there are no certificates or plans (`run` and `solve` know it)",
         ));
     }
-    if federation.memory().is_some() {
-        return Err(Unsupported::new(
-            "problem.response.memory",
-            "populations remember here, which no affine round is written down for yet",
-        ));
+    if let Some(memory) = federation.memory()
+        && memory.vectors() > MOST_REMEMBERED
+    {
+        let reason = format!(
+            "populations remember {} models here; theory carries up to {MOST_REMEMBERED} along, so \
+             that there are no exact moments, certificates or plans (`run` knows any number)",
+            memory.vectors()
+        );
+        return Err(Unsupported::new("problem.response.memory", reason));
     }
     // No `..`: whoever adds a part must say here what a round makes of it.
     let Protocol {
@@ -124,6 +135,20 @@ pub(crate) fn speed(protocol: &Protocol) -> f64 {
     }
 }
 
+/// How many rounds later than at once populations answer, on average.
+pub(crate) fn late(federation: &Federation, protocol: &Protocol) -> f64 {
+    let Some(memory) = federation.memory() else { return 0.0 };
+    let age = Recall::of(memory).age();
+    match protocol.deploy {
+        Deploy::Round => age,
+        // A client's own steps are what it remembers.
+        Deploy::Step => {
+            let rounds = age / protocol.local_steps as f64;
+            rounds / Cohorts::of(federation, protocol, None).rarest(federation.clients())
+        }
+    }
+}
+
 impl System {
     /// All clients at `point`; refused where a round is not affine.
     pub(crate) fn new(
@@ -147,24 +172,33 @@ impl System {
         supported(federation, protocol)?;
         let cohorts = Arc::new(cohorts);
         let frame = |origin: &[f64]| Frame::of(federation, protocol, origin);
-        let part = |frame: Frame, clients: Vec<Client<f64>>| -> Box<dyn Part> {
-            match frame.is_plain() {
-                true => Box::new(Rounds::<f64, f64>::new(clients, frame, &cohorts)),
-                false => Box::new(Rounds::<f64, DMatrix<f64>>::new(clients, frame, &cohorts)),
-            }
-        };
+        let exact = federation.is_affine();
         let parts = match Clients::of(federation, protocol, clients, point) {
-            Clients::Split(parts) => {
-                let split = parts.into_iter().enumerate();
-                split.map(|(j, clients)| part(frame(&point[j..=j]), clients)).collect()
+            Clients::Numbers(parts) => {
+                let split = parts.into_iter().zip(point);
+                let part = |(clients, at): (Vec<Client<f64>>, &f64)| -> Box<dyn Part> {
+                    let frame = frame(std::slice::from_ref(at));
+                    match frame.is_plain() {
+                        true => Rounds::<f64, f64>::part(clients, frame, &cohorts, exact),
+                        false => Rounds::<f64, DMatrix<f64>>::part(clients, frame, &cohorts, exact),
+                    }
+                };
+                split.map(part).collect()
             }
-            Clients::Whole(clients) => {
-                let whole = Rounds::<_, DMatrix<f64>>::new(clients, frame(point), &cohorts);
-                vec![Box::new(whole) as Box<dyn Part>]
+            Clients::Matrices(parts) => {
+                let each = point.len() / parts.len();
+                let split = parts.into_iter().zip(point.chunks_exact(each));
+                let part = |(clients, at): (Vec<Client<DMatrix<f64>>>, &[f64])| {
+                    Rounds::<_, DMatrix<f64>>::part(clients, frame(at), &cohorts, exact)
+                };
+                split.map(part).collect()
             }
         };
+        let past = federation
+            .past()
+            .map(|past| past.start.iter().zip(point).map(|(start, point)| start - point).collect());
         let dim = point.len();
-        Ok(System { parts, dim, chance: cohorts.schemes[0] })
+        Ok(System { parts, dim, past, chance: cohorts.schemes[0] })
     }
 
     /// The length of a spread.
@@ -187,14 +221,18 @@ impl System {
         self.places().map(move |(part, own, square)| (part, (&all.0[own], &all.1[square])))
     }
 
-    /// The state before the first round, where only the model has an error.
+    /// The state before the first round, where only the model and what is remembered have errors.
     pub(crate) fn state_of(&self, error: &[f64]) -> Vec<f64> {
         let (mut state, mut done) = (Vec::new(), 0);
         for part in &self.parts {
-            state.extend_from_slice(&error[done..done + part.dim()]);
-            state.resize(state.len() + part.kept_from() - part.dim(), 0.0);
+            let (own, pasts) = (done..done + part.dim(), part.pasts());
+            state.extend_from_slice(&error[own.clone()]);
+            state.resize(state.len() + pasts.start - part.dim(), 0.0);
+            for _ in pasts.step_by(part.dim()) {
+                state.extend_from_slice(self.past.as_ref().map_or(&[], |past| &past[own.clone()]));
+            }
             state.extend_from_slice(part.kept_first());
-            done += part.dim();
+            done = own.end;
         }
         state
     }

@@ -192,7 +192,7 @@ impl<S: Sample> Sampled<S> {
         let theta = DVector::from_column_slice(theta);
         let curvature = self.slope(&theta, &theta, Moved::Model);
         let reaction = self.slope(&theta, &theta, Moved::Both) - &curvature;
-        spectra(&curvature, &reaction)
+        spectra(None, &curvature, &reaction)
     }
 
     /// A root of F reached from `start`: along the flow θ′ = −F(θ), or by Newton's method from the

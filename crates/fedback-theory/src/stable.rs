@@ -10,12 +10,13 @@
 //! positive real part. Neither implies the other.
 
 use fedback_core::federation::Federation;
+use fedback_core::memory::Memory;
 use fedback_core::population::Performative;
 use fedback_core::response::Shift;
 use nalgebra::{DMatrix, DVector};
 use serde::{Serialize, Serializer};
 
-use crate::minimisation::Minimisation;
+use crate::minimisation::{self, Minimisation};
 use crate::newton;
 pub use crate::path::Jump;
 use crate::path::{self, End};
@@ -62,7 +63,8 @@ pub struct StablePoint {
     pub residual: f64,
     /// Newton iterations it took; 1 for a closed form.
     pub iterations: usize,
-    /// The spectral radius of H⁻¹J; none where H is singular.
+    /// The spectral radius of H⁻¹J, or with memory that of repeated minimisation and what is remembered;
+    /// none where H is singular.
     pub minimisation_radius: Option<f64>,
     /// The smallest real part of an eigenvalue of H + J.
     pub gradient_margin: Option<f64>,
@@ -227,7 +229,11 @@ fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let largest = reaction.iter().fold(0.0f64, |largest, e| largest.max(e.abs()));
     let margin = reaction.iter().fold(f64::INFINITY, |least, e| least.min(1.0 - e));
     let negligible = SINGULAR * (1.0 + largest);
-    let spectra = (Some(largest), Some(margin));
+    let radius = |epsilon: &f64| {
+        minimisation::radius(federation.memory(), &DMatrix::from_element(1, 1, *epsilon))
+    };
+    let radii = reaction.iter().try_fold(0.0, |most: f64, e| Some(most.max(radius(e)?)));
+    let spectra = (radii, Some(margin));
     if reaction.iter().all(|e| (1.0 - e).abs() > negligible) {
         let theta = mean.iter().zip(&reaction).map(|(m, e)| m / (1.0 - e)).collect();
         return (Ok(theta), spectra);
@@ -241,7 +247,7 @@ fn by_matrix(federation: &Federation) -> (ClosedForm, Spectra) {
     let zeros = vec![0.0; federation.dim()];
     let field = federation.mean_field(&zeros, &zeros);
     let derivative = &field.curvature + &field.reaction;
-    let spectra = spectra(&field.curvature, &field.reaction);
+    let spectra = spectra(federation.memory(), &field.curvature, &field.reaction);
     if !derivative.iter().all(|entry| entry.is_finite()) {
         return (Err(Note::TooFar), spectra);
     }
@@ -353,7 +359,8 @@ fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<Stable
     let zeros = vec![0.0; theta.len()];
     let scale = federation.mean_field(&zeros, &zeros).gradient.norm().max(1.0);
     let residual = field.gradient.norm();
-    let (minimisation_radius, gradient_margin) = spectra(&field.curvature, &field.reaction);
+    let (minimisation_radius, gradient_margin) =
+        spectra(federation.memory(), &field.curvature, &field.reaction);
     (residual <= 1e-8 * scale).then_some(StablePoint {
         theta,
         residual,
@@ -375,9 +382,14 @@ pub(crate) fn minimiser(
     })
 }
 
-pub(crate) fn spectra(curvature: &DMatrix<f64>, reaction: &DMatrix<f64>) -> Spectra {
-    let radius =
-        curvature.clone().lu().solve(reaction).and_then(|best_reply| spectrum::radius(&best_reply));
+/// The radius of repeated minimisation and the margin of small steps.
+pub(crate) fn spectra(
+    memory: Option<Memory>,
+    curvature: &DMatrix<f64>,
+    reaction: &DMatrix<f64>,
+) -> Spectra {
+    let reply = curvature.clone().lu().solve(&-reaction);
+    let radius = reply.and_then(|reply| minimisation::radius(memory, &reply));
     (radius, spectrum::smallest_real_part(&(curvature + reaction)))
 }
 

@@ -3,7 +3,8 @@
 use fedback_core::base::{Base, Gaussian};
 use fedback_core::federation::Federation;
 use fedback_core::loss::Loss;
-use fedback_core::protocol::{LocalRule, Protocol, Scheme, StepSize};
+use fedback_core::memory::Memory;
+use fedback_core::protocol::{Deploy, LocalRule, Protocol, Scheme, StepSize};
 use fedback_core::response::{Sensitivity, location};
 use fedback_theory::exact::ExactCurve;
 use fedback_theory::planner::{Latency, Prices, Proposal, Question, Task, search};
@@ -18,6 +19,7 @@ struct Problem {
     stable: Vec<f64>,
     margin: f64,
     rule: LocalRule,
+    deploy: Deploy,
     schemes: Vec<Scheme>,
 }
 
@@ -37,7 +39,8 @@ impl Problem {
             Scheme::WithReplacement { cohort: 1 },
         ];
         let rule = LocalRule::Descent;
-        Some(Problem { federation, stable: point.theta, margin, rule, schemes })
+        let deploy = Deploy::Step;
+        Some(Problem { federation, stable: point.theta, margin, rule, deploy, schemes })
     }
 
     /// |θ⁰ − θ^PS|² from the origin.
@@ -48,7 +51,7 @@ impl Problem {
     /// The cheapest plan, and the largest error that the exact recursion sees at its end and later.
     fn promise(&self, target: f64, communication: f64) -> Option<(Proposal, f64)> {
         let descent = Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1));
-        let usual = Protocol { local: self.rule, ..descent };
+        let usual = Protocol { local: self.rule, deploy: self.deploy, ..descent };
         let start = [0.0, 0.0];
         let task = Task {
             federation: &self.federation,
@@ -157,5 +160,28 @@ fn plans_of_random_problems_keep_their_word() {
         let target = problem.far() * share.exp();
         let communication = numbers.between(0.0, 20.0);
         planned += u32::from(problem.keeps_its_word(target, communication));
+    }
+}
+
+/// What is remembered is a part of the state, and may swing with the model.
+#[test]
+fn plans_for_populations_that_remember_keep_their_word() {
+    for memory in [
+        Memory::Inertia { rate: 0.3 },
+        Memory::Delay { deployments: 2 },
+        Memory::Staggered { parts: 3 },
+    ] {
+        for deploy in [Deploy::Round, Deploy::Step] {
+            let mut numbers = Numbers(20_261_119);
+            let mut planned = 0;
+            for _ in 0..20 {
+                let Some(mut problem) = numbers.problem() else { continue };
+                problem.federation = problem.federation.remembering(memory, &[9.0, -9.0]).unwrap();
+                problem.deploy = deploy;
+                let target = problem.far() * numbers.between(-3.0, -0.5).exp();
+                planned += u32::from(planned < 2 && problem.keeps_its_word(target, 5.0));
+            }
+            assert!(planned == 2, "{memory:?} {deploy:?}: {planned} plans");
+        }
     }
 }

@@ -116,6 +116,11 @@ pub(super) fn why(why: &Why, nowhere: &str, small: bool) -> String {
         Why::FirstStep(inner) => {
             format!("the first step is too large: {}", self::why(inner, nowhere, small))
         }
+        Why::LaterSteps { most } => format!(
+            "what populations remember may swing with the smaller steps that come later: only steps up to \
+             {} are certain not to make it",
+            short(*most)
+        ),
         Why::OnTheWay { size, by } => format!(
             "on the way from the start a round at step size {} multiplies squared errors by {}",
             short(*size),

@@ -40,6 +40,9 @@ pub fn undefined(why: Undefined) -> String {
         Undefined::DeployedOnce => {
             "the theorems deploy the model at every local step, this protocol once a round"
         }
+        Undefined::Remembered => {
+            "the theorems' populations answer to the model deployed last, these remember earlier ones"
+        }
         Undefined::UnequalWeights => {
             "sampling without replacement needs equal weights, or scale_objectives = true"
         }

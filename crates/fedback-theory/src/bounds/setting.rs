@@ -51,6 +51,8 @@ impl Setting {
             Err(Undefined::FirstArrivals)
         } else if protocol.deploy == Deploy::Round {
             Err(Undefined::DeployedOnce)
+        } else if federation.memory().is_some() {
+            Err(Undefined::Remembered)
         } else if theorem == Theorem::Without && most - least > 1e-9 && !protocol.scale_objectives {
             Err(Undefined::UnequalWeights)
         } else {

@@ -53,7 +53,7 @@ pub(super) fn local_outlook(case: &Case<'_>, protocol: &Protocol, point: &Stable
 }
 
 /// The size of the first step. One that decays is judged as if it stayed what it is at first: then every
-/// later one is calmer.
+/// later one is calmer, unless populations remember.
 fn first_size(protocol: &Protocol) -> f64 {
     protocol.step_size.at(protocol.first_step(Round(0)))
 }
@@ -71,7 +71,13 @@ fn at_first_step(
         }
     };
     let size = first_size(protocol);
-    let found = constant(&mut map, place, size, 0.0);
+    let mut found = constant(&mut map, place, size, 0.0);
+    if let (StepSize::Decaying { .. }, Some(_)) = (protocol.step_size, case.federation.memory())
+        && let Some(most) = map.largest_step_in_mean_square().filter(|most| *most < size)
+    {
+        // What populations remember may swing with steps that come later.
+        found.answer = Answer::new(None, Why::LaterSteps { most });
+    }
     match (found.answer.settles, protocol.step_size) {
         (Some(true), _) => (found, map.floor(size)),
         (_, StepSize::Constant(_)) => (found, None),

@@ -12,7 +12,8 @@ use nalgebra::DMatrix;
 
 use super::outlook::Case;
 use super::why::{Answer, Why};
-use crate::round::{Walk, client};
+use crate::limit::NoMap;
+use crate::round::{self, Walk, client};
 use crate::stable::{Stability, StablePoint, aside, distance, norm};
 
 /// Where a path ends near an attracting stable point.
@@ -27,7 +28,8 @@ pub(super) struct Arrival {
 
 /// Times the problem's scale, beyond which a path has escaped.
 const FAR: f64 = 1e4;
-/// The product of step size, local steps and steepest slope below which rounds are a flow.
+/// The product of step size, local steps and steepest slope below which rounds are a flow, in units of the
+/// rounds that it takes populations to answer.
 const CALM: f64 = 0.05;
 /// The share of the scale at which a path has arrived.
 const ARRIVED: f64 = 0.02;
@@ -40,6 +42,9 @@ const MOST_STEPS: usize = 400;
 
 /// Follows the path of a case from its start; where it does not arrive, why not.
 pub(super) fn follow(case: &Case<'_>, protocol: &Protocol) -> Result<Arrival, Answer> {
+    if let Err(why) = round::supported(case.federation, protocol) {
+        return Err(Answer::new(None, Why::NotLinear(NoMap::Algorithm(why))));
+    }
     let mut traveller = Traveller::new(case, protocol);
     let most = if traveller.attracting.is_empty() { MOST_ROUNDS / 10.0 } else { MOST_ROUNDS };
     let affordable = case.rounds_within_effort(traveller.cost_of_round(), 8.0);
@@ -75,6 +80,8 @@ struct Traveller<'a> {
     /// The attracting stable points, by their places in the list, with their scales.
     attracting: Vec<(usize, f64)>,
     slope: f64,
+    /// How many rounds later than at once populations answer, on average.
+    late: f64,
 }
 
 impl<'a> Traveller<'a> {
@@ -104,6 +111,7 @@ impl<'a> Traveller<'a> {
             still: 0,
             attracting: attracting.iter().map(|(i, point)| (*i, case.scale(point))).collect(),
             slope,
+            late: round::late(case.federation, protocol),
         }
     }
 
@@ -120,7 +128,7 @@ impl<'a> Traveller<'a> {
         let length = self.protocol.step_size.at(Step(self.step))
             * self.protocol.local_steps as f64
             * self.case.speed(self.protocol).max(1.0);
-        length * self.slope <= CALM
+        length * self.slope * (1.0 + self.late) <= CALM
     }
 
     fn cost_of_round(&self) -> f64 {
@@ -169,11 +177,12 @@ impl<'a> Traveller<'a> {
     /// Near, and no longer going anywhere: what a round moves is a hundredth of how near it is.
     fn has_arrived(&mut self, moved: f64) -> Option<usize> {
         let (index, apart, scale) = self.nearest()?;
-        // What swings stands still for a moment.
+        // What swings stands still for a moment, and what answers late for longer.
         self.still = if moved <= 1e-6 * scale { self.still + 1 } else { 0 };
+        let remembered = self.case.federation.memory().map_or(0, |memory| memory.vectors());
         let swings = self.state.len() > self.theta().len();
         let still = match self.protocol.step_size {
-            StepSize::Constant(_) => self.still >= if swings { 4 } else { 1 },
+            StepSize::Constant(_) => self.still >= if swings { 4 + remembered } else { 1 },
             StepSize::Decaying { .. } => apart <= ARRIVED * scale,
         };
         (apart <= NEAR * scale && still).then_some(index)

@@ -93,6 +93,12 @@ impl<'a> Case<'a> {
         (each <= 10.0 * self.effort).then(|| (self.effort / each).max(least))
     }
 
+    /// How far the start, and what populations remember then, are from a point.
+    fn apart(&self, point: &[f64]) -> f64 {
+        let past = self.federation.past().map_or(0.0, |past| distance(&past.start, point));
+        distance(self.start, point).hypot(past)
+    }
+
     /// Whether models are rescaled at random by ever smaller steps.
     pub(super) fn always_rescales(&self, protocol: &Protocol) -> bool {
         let constant = matches!(protocol.step_size, StepSize::Constant(_));
@@ -159,7 +165,7 @@ fn affine(case: &Case<'_>, protocol: &Protocol, place: &Place<'_>) -> Outlook {
         Err(why) => return Outlook::new(Answer::new(None, Why::NotLinear(why)), place.scale),
     };
     match protocol.step_size {
-        StepSize::Constant(size) => constant(&mut map, place, size, distance(case.start, place.at)),
+        StepSize::Constant(size) => constant(&mut map, place, size, case.apart(place.at)),
         StepSize::Decaying { beta, gamma } => {
             decaying(case, protocol, &mut map, (beta, gamma), place)
         }
@@ -234,8 +240,12 @@ fn decaying(
         }
         Err(_) => return say(None, Why::NoFloor),
     };
-    let mut shrinks =
-        |size: f64| map.mean_square_radius(size).is_some_and(|radius| radius < 1.0 - ROUNDING);
+    // What populations remember may swing with steps that come later.
+    let most = case.federation.memory().and_then(|_| map.largest_step_in_mean_square());
+    let mut shrinks = |size: f64| {
+        let now = map.mean_square_radius(size).is_some_and(|radius| radius < 1.0 - ROUNDING);
+        now && most.is_none_or(|most| size <= most)
+    };
     let Some(affordable) = case.rounds_within_effort(curve.work_of_round(), 4.0) else {
         return say(None, Why::TooMuchWork);
     };

@@ -91,6 +91,12 @@ pub enum Why {
     FlowLost,
     /// The first of steps that decay is too large, because of this.
     FirstStep(Box<Why>),
+    /// Some smaller steps than the first one, which come later, do not contract: only those up to this are certain
+    /// to.
+    LaterSteps {
+        /// η.
+        most: f64,
+    },
     /// On the way from the start a round multiplies squared errors by this.
     OnTheWay {
         /// η.

@@ -5,11 +5,12 @@
 //! affine the mean path is the mean field's own, followed without noise, and the spread is that of the
 //! problem linearised at the stable point.
 
+use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Scheme};
 
 use super::Task;
 use super::rows::{Detail, Rows};
-use crate::cohort::{Chance, Cohorts};
+use crate::cohort::{self, Chance, Cohorts};
 use crate::round::{Leap, System, Walk};
 
 /// Up to here many rounds at once are quicker than one after the other.
@@ -65,7 +66,7 @@ impl Paths {
     /// Moves a mean error over the prepared round.
     pub(super) fn mean(&mut self, mean: &[f64], sizes: &[f64], after: &mut [f64]) {
         self.done = None;
-        let bent = self.bent.as_mut().filter(|(rows, _)| !rows.is_straight(mean));
+        let bent = self.bent.as_mut().filter(|(rows, walk)| !rows.is_straight(walk.farthest(mean)));
         let Some((rows, walk)) = bent else { return self.system.mean(mean, after) };
         let part = &self.system.parts[0];
         // Vectors, where its own steps are matrices.
@@ -101,7 +102,8 @@ impl Paths {
 }
 
 /// The draws of all schemes that may be asked for, and their chances.
-pub(super) fn cohorts(weights: &[f64], protocol: &Protocol, schemes: &[Scheme]) -> Cohorts {
-    let (own, keeps) = ([protocol.scheme], protocol.local.keeps());
-    Cohorts::of_schemes(weights, protocol, None, if keeps { &own } else { schemes }, keeps)
+pub(super) fn cohorts(federation: &Federation, protocol: &Protocol, schemes: &[Scheme]) -> Cohorts {
+    let (own, keeps) = ([protocol.scheme], cohort::keeps(federation, protocol));
+    let schemes = if keeps { &own } else { schemes };
+    Cohorts::of_schemes(federation.weights(), protocol, None, schemes, keeps)
 }

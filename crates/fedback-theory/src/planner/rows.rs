@@ -57,11 +57,10 @@ impl Rows {
         self.last.fill(None);
     }
 
-    /// Whether the linearisations will do for a state that begins with this error.
-    pub(super) fn is_straight(&self, state: &[f64]) -> bool {
-        let square: f64 = state[..self.point.len()].iter().map(|x| x * x).sum();
+    /// Whether the linearisations will do for errors up to this norm.
+    pub(super) fn is_straight(&self, farthest: f64) -> bool {
         let straight = |[then, before, remainder]: &[DVector<f64>; 3]| {
-            remainder.amax() == 0.0 && 2.0 * square.sqrt() <= then.norm() + before.norm()
+            remainder.amax() == 0.0 && 2.0 * farthest <= then.norm() + before.norm()
         };
         self.last.iter().any(Option::is_some) && self.last.iter().flatten().all(straight)
     }

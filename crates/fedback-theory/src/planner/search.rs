@@ -14,7 +14,7 @@ use super::paths::{self, Paths};
 use super::rows;
 use super::schedule::Place;
 use super::{Proposal, Question, Task};
-use crate::cohort::{Chance, rescales};
+use crate::cohort::{self, Chance, rescales};
 
 /// How closely is looked.
 pub(super) struct Effort {
@@ -175,11 +175,11 @@ impl Search<'_> {
             Scheme::WithoutReplacement { cohort: 1 },
             scheme,
         ];
-        let cohorts = paths::cohorts(weights, &protocol, &kinds);
+        let cohorts = paths::cohorts(task.federation, &protocol, &kinds);
         let chance = cohorts.schemes[cohorts.schemes.len() - 1];
         // What is aggregated must be the same; what clients keep depends on who is asked how often.
         let kind = |of: Scheme| (task.scales(of), rescales(task.federation, &task.under(of)));
-        let keeps = protocol.local.keeps();
+        let keeps = cohort::keeps(task.federation, &protocol);
         let same = |variant: &&Variant| !keeps && kind(variant.scheme) == kind(scheme);
         let group = match self.variants.iter().find(same) {
             Some(known) => known.group,

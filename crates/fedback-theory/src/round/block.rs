@@ -16,6 +16,9 @@ pub(crate) trait Block: Clone {
     /// Adds `times` · `other`.
     fn add(&mut self, times: f64, other: &Self);
     fn matrix(&self) -> DMatrix<f64>;
+    fn rows(&self) -> usize;
+    /// With rows and columns cut off, or of zeros added; numbers stay.
+    fn resized(self, rows: usize, columns: usize) -> Self;
 
     /// One more pair.
     fn gather(drawn: &mut Self::Drawn, left: (&Self, &Self), right: (&Self, &Self));
@@ -101,6 +104,16 @@ impl Block for f64 {
     }
 
     #[inline(always)]
+    fn rows(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn resized(self, _: usize, _: usize) -> Self {
+        self
+    }
+
+    #[inline(always)]
     fn gather(drawn: &mut Parabola, left: (&f64, &f64), right: (&f64, &f64)) {
         drawn.square += left.0 * right.0;
         drawn.cross += 0.5 * (left.0 * right.1 + left.1 * right.0);
@@ -156,6 +169,14 @@ impl Block for DMatrix<f64> {
 
     fn matrix(&self) -> DMatrix<f64> {
         self.clone()
+    }
+
+    fn rows(&self) -> usize {
+        self.nrows()
+    }
+
+    fn resized(self, rows: usize, columns: usize) -> Self {
+        self.resize(rows, columns, 0.0)
     }
 
     fn gather(drawn: &mut Vec<Pair>, left: (&Self, &Self), right: (&Self, &Self)) {

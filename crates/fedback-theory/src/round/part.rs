@@ -1,11 +1,15 @@
 //! One part of a problem: clients and their cohorts, worked out for the step sizes of a round.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
+
+use nalgebra::DMatrix;
 
 use super::block::Block;
 use super::client::{Client, Local};
 use super::frame::{Frame, Joint};
+use super::leap::unpacked;
 use super::second::Second;
 use super::{Affine, Moments};
 use crate::cohort::{Chance, Cohorts, Draw};
@@ -16,7 +20,9 @@ pub(crate) trait Part: Second {
     fn width(&self) -> usize;
     /// Of them the model's.
     fn dim(&self) -> usize;
-    /// Where what clients keep begins.
+    /// Where what populations remember is.
+    fn pasts(&self) -> Range<usize>;
+    /// Where what clients keep by their rule begins.
     fn kept_from(&self) -> usize;
     /// What it is before the first round.
     fn kept_first(&self) -> &[f64];
@@ -104,6 +110,10 @@ pub(super) struct Rounds<T, J: Block> {
     /// What chance adds, for each draw and a share of one.
     pub(super) drawn: Vec<(J::Drawn, J)>,
     pub(super) work: Work,
+    /// Whether noise that grows with the error is carried from round to round.
+    closed: bool,
+    /// What that noise makes of a basis of second moments, for one chance, where it was asked for.
+    growth: RefCell<Option<(Chance, Vec<DMatrix<f64>>)>>,
 }
 
 impl<T: Block, J: Joint<T>> Rounds<T, J> {
@@ -129,7 +139,28 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             expected,
             drawn: Vec::new(),
             work,
+            closed: false,
+            growth: RefCell::new(None),
         }
+    }
+
+    /// The same as a part of a problem; `closed` where noise that grows with the error does so exactly.
+    pub(super) fn part(
+        clients: Vec<Client<T>>,
+        frame: Frame,
+        cohorts: &Arc<Cohorts>,
+        closed: bool,
+    ) -> Box<dyn Part>
+    where
+        Self: 'static,
+    {
+        let rounds = Self::new(clients, frame, cohorts);
+        Box::new(Rounds { closed, ..rounds })
+    }
+
+    /// Noise that grows with the error, where it is carried from round to round.
+    pub(super) fn followed(&self) -> bool {
+        self.closed && self.grows()
     }
 
     pub(super) fn state(&self, mean: &[f64]) -> J {
@@ -156,29 +187,71 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             effects.extend(works.iter().map(once));
         }
         if self.cohorts.idle {
-            // Nothing happens, instead of what does without anybody's work.
+            // What happens where nobody comes, instead of what does without anybody's work.
             let Affine { map, shift, noise } = J::stay(&self.frame);
-            let map = J::identity(self.frame.width()).plus(-1.0, &map);
+            let map = J::idle(&self.frame).plus(-1.0, &map);
             effects.push(Affine { map, shift: shift.scaled(-1.0), noise });
         }
         effects
     }
 
-    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds.
-    pub(super) fn grown(&self, chance: Chance, second: &J) -> Option<J> {
-        let (dim, second) = (self.frame.dim, second.matrix());
+    /// Σ E(z_k²) N_k where N_k is what noise that grows with a second moment adds: that of the state and of a one
+    /// below it, or of an error alone, with zeros there.
+    pub(super) fn grown(&self, chance: Chance, second: &DMatrix<f64>) -> Option<J> {
         let noisy = |(k, work): (usize, &Affine<J>)| {
             let grows = self.clients[k].grows.as_ref()?;
-            let begin = self.frame.start(k).around(&second);
-            let noise = self.clients[k].grown(grows, &self.sizes, &begin);
-            Some(Affine { noise: J::of_slice(dim, dim, noise.as_slice()), ..work.clone() })
+            let start = self.frame.start(k);
+            let (rows, columns) = start.shape();
+            let mut start = start.resize(rows + 1, columns + 1, 0.0);
+            start[(rows, columns)] = 1.0;
+            let noise = self.clients[k].grown(grows, &self.sizes, &start.around(second));
+            let width = noise.nrows();
+            Some(Affine { noise: J::of_slice(width, width, noise.as_slice()), ..work.clone() })
         };
         let works: Option<Vec<_>> = self.works.iter().enumerate().map(noisy).collect();
         let mut sum = self.expected.noise.emptied();
         for (effect, square) in self.effects_of(&works?).iter().zip(self.cohorts.squares(chance)) {
             sum.add(square, &effect.noise);
         }
+        let each = self.work.step * self.sizes.len() as f64;
+        self.work.touch(self.clients.len() as f64 * 100.0 + 4.0 * each);
         Some(sum)
+    }
+
+    /// What noise that grows with the error adds at a state.
+    pub(super) fn grown_at(&self, chance: Chance, mean: &J, spread: &J) -> Option<J> {
+        if !self.followed() {
+            return None;
+        }
+        let (mean, width) = (mean.matrix(), self.frame.width());
+        let second = spread.matrix() + &mean * mean.transpose();
+        let mut second = second.resize(width + 1, width + 1, 0.0);
+        second.view_mut((0, width), (width, 1)).copy_from(&mean);
+        second.view_mut((width, 0), (1, width)).tr_copy_from(&mean);
+        second[(width, width)] = 1.0;
+        self.grown(chance, &second)
+    }
+
+    /// What a weight of spreads is before noise that grows: ⟨P, N(Z)⟩ as a function of Z = E((y, 1)(y, 1)ᵀ).
+    pub(super) fn grown_back(&self, chance: Chance, weight: &DMatrix<f64>) -> Option<DMatrix<f64>> {
+        if !self.followed() {
+            return None;
+        }
+        let count = self.frame.width() + 1;
+        let mut images = self.growth.borrow_mut();
+        if images.as_ref().is_none_or(|(known, _)| *known != chance) {
+            let pairs = (0..count).flat_map(|k| (0..=k).map(move |j| (j, k)));
+            let image = |(j, k): (usize, usize)| {
+                let mut unit = DMatrix::zeros(count, count);
+                unit[(j, k)] += 0.5;
+                unit[(k, j)] += 0.5;
+                Some(self.grown(chance, &unit)?.matrix())
+            };
+            *images = Some((chance, pairs.map(image).collect::<Option<_>>()?));
+        }
+        let values = images.iter().flat_map(|(_, images)| images);
+        let values: Vec<f64> = values.map(|image| weight.dot(image)).collect();
+        Some(unpacked(&values, count))
     }
 
     /// What a round adds to a spread, the state's mean being where it is.
@@ -201,13 +274,23 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// Works that are what they are, whatever the state.
     fn fixed(&self, works: &[f64]) -> Vec<Affine<J>> {
-        let dim = self.frame.dim;
+        let width = works.len() / self.works.len();
         let work = |(own, works): (&Affine<J>, &[f64])| Affine {
             map: own.map.emptied(),
-            shift: J::of_slice(dim, 1, works),
+            shift: J::of_slice(width, 1, works),
             noise: own.noise.emptied(),
         };
-        self.works.iter().zip(works.chunks_exact(dim)).map(work).collect()
+        self.works.iter().zip(works.chunks_exact(width)).map(work).collect()
+    }
+
+    /// A client's δ alone out of its work.
+    fn delta_of(&self, work: &Affine<J>) -> Affine<J> {
+        let (dim, Affine { map, shift, noise }) = (self.frame.dim, work.clone());
+        Affine {
+            map: map.resized(dim, self.frame.width()),
+            shift: shift.resized(dim, 1),
+            noise: noise.resized(dim, dim),
+        }
     }
 
     /// The linear part of a round on second moments.
@@ -228,6 +311,10 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
 
     fn dim(&self) -> usize {
         self.frame.dim
+    }
+
+    fn pasts(&self) -> Range<usize> {
+        self.frame.pasts()
     }
 
     fn kept_from(&self) -> usize {
@@ -265,6 +352,7 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
             self.expected.noise.add(g * g, &effect.noise);
         }
         self.drawn.clear();
+        self.growth.take();
         if drawing {
             self.drawn.extend(self.cohorts.draws.iter().map(|draw| draw.gather(&self.effects)));
         }
@@ -275,13 +363,18 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
     }
 
     fn spread(&self, chance: Chance, now: Moments<'_>, works: Option<&[f64]>, after: &mut [f64]) {
-        let source = self.source(chance, &self.state(now.0), works);
-        let spread = self.carry(chance, &self.covariance(now.1)).plus(1.0, &source);
+        let (mean, before) = (self.state(now.0), self.covariance(now.1));
+        let source = self.source(chance, &mean, works);
+        let mut spread = self.carry(chance, &before).plus(1.0, &source);
+        if let Some(grown) = self.grown_at(chance, &mean, &before) {
+            spread.add(1.0, &grown);
+        }
         after.copy_from_slice(spread.slice());
     }
 
     fn consensus(&self, weights: &[f64], (mean, spread): Moments<'_>) -> f64 {
-        let (drawn, noise) = Draw::by_weight(weights).gather(&self.works);
+        let deltas: Vec<Affine<J>> = self.works.iter().map(|work| self.delta_of(work)).collect();
+        let (drawn, noise) = Draw::by_weight(weights).gather(&deltas);
         let shared = J::carried(&drawn, &self.covariance(spread)).plus(1.0, &noise);
         J::source(&drawn, &self.state(mean)).plus(1.0, &shared).matrix().trace()
     }
@@ -289,12 +382,12 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
     fn gradients(&self, (mean, spread): Moments<'_>) -> Vec<f64> {
         let (mean, spread) = (self.state(mean), self.covariance(spread));
         let of_client = |(k, client): (usize, &Client<T>)| {
-            let slope = J::of_slice(client.dim, client.dim, client.damping.slice());
+            let slope = J::of_slice(client.dim, client.dim, client.drawn_back().slice());
             let pull = J::of_slice(client.dim, 1, client.pull.slice());
             let mut local = client.begin();
             let before = |&size: &f64| {
                 // The local error is the broadcast one and what was moved since.
-                let mut error = J::work(&self.frame, k, client, &local);
+                let mut error = self.delta_of(&J::work(&self.frame, k, client, &local));
                 error.map.add(1.0, &J::identity(client.dim));
                 client.steps(&mut local, size, 1);
                 let gradient = slope.times(&error.at(&mean)).plus(-1.0, &pull);
@@ -309,7 +402,7 @@ impl<T: Block, J: Joint<T>> Part for Rounds<T, J> {
 
     fn steepest(&self) -> f64 {
         let slope =
-            |client: &Client<T>| client.slope().matrix().norm().max(client.damping.matrix().norm());
+            |client: &Client<T>| client.slope.matrix().norm().max(client.damping.matrix().norm());
         self.clients.iter().map(slope).fold(f64::MIN_POSITIVE, f64::max)
     }
 

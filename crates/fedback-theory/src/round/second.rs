@@ -86,9 +86,11 @@ impl<T: Block, J: Joint<T>> Second for Rounds<T, J> {
         let system = DMatrix::identity(width, width) - self.expected.map.matrix();
         let mean = system.lu().solve(&self.expected.shift.matrix())?;
         let state = self.state(mean.as_slice());
-        let source = match self.grows() {
-            true => self.noisier(&mean).source(chance, &state, None),
-            false => self.source(chance, &state, None),
+        let nothing = self.expected.map.emptied();
+        let source = match (self.grown_at(chance, &state, &nothing), self.grows()) {
+            (Some(grown), _) => self.source(chance, &state, None).plus(1.0, &grown),
+            (None, true) => self.noisier(&mean).source(chance, &state, None),
+            (None, false) => self.source(chance, &state, None),
         };
         let spread = self.solve(chance, source.matrix())?;
         Some((mean.as_slice().to_vec(), spread.as_slice().to_vec()))
@@ -133,6 +135,12 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
             constant += c * share;
         }
         constant += (weight * noise).trace();
+        if let Some(grown) = self.grown_back(chance, weight) {
+            let width = self.frame.width();
+            square += grown.view((0, 0), (width, width));
+            cross += grown.view((0, width), (width, 1));
+            constant += grown[(width, width)];
+        }
         (square, cross, constant)
     }
 
@@ -151,9 +159,9 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
 
     /// T(X).
     fn apply(&self, chance: Chance, second: &DMatrix<f64>) -> DMatrix<f64> {
-        let second = self.covariance(second.as_slice());
-        let mut after = self.carry(chance, &second);
-        if let Some(grown) = self.grown(chance, &second) {
+        let width = self.frame.width();
+        let mut after = self.carry(chance, &self.covariance(second.as_slice()));
+        if let Some(grown) = self.grown(chance, &second.clone().resize(width + 1, width + 1, 0.0)) {
             after.add(1.0, &grown);
         }
         after.matrix()
@@ -285,10 +293,10 @@ mod tests {
         let usual = Protocol::p_fedavg(scheme, 3, StepSize::Constant(0.2));
         let protocol = Protocol { deploy, ..usual };
         let clients = Clients::of(&federation, &protocol, &[0, 1, 2], &[0.0, 0.0]);
-        let Clients::Whole(clients) = clients else { panic!("coordinates mix") };
-        let frame = Frame { dim: 2, momentum: None, kept: None, origin: None };
-        let cohorts = Cohorts::of(federation.weights(), &protocol, None);
-        Rounds::new(clients, frame, &Arc::new(cohorts))
+        let Clients::Matrices(mut parts) = clients else { panic!("coordinates mix") };
+        let frame = Frame::of(&federation, &protocol, &[0.0, 0.0]);
+        let cohorts = Cohorts::of(&federation, &protocol, None);
+        Rounds::new(parts.remove(0), frame, &Arc::new(cohorts))
     }
 
     /// Whatever the route, one radius.
@@ -334,15 +342,7 @@ mod tests {
         for deploy in [Deploy::Step, Deploy::Round] {
             let mut rounds = mixing(deploy);
             leap_and_walk(&mut rounds, (&[3.0, -2.0], &[0.5, 0.1, 0.1, 0.8]));
-            let number = |client: &Client<DMatrix<f64>>| Client {
-                dim: 1,
-                damping: client.damping[0],
-                tie: client.tie.as_ref().map(|tie| tie[0]),
-                pull: client.pull[0],
-                noise: client.noise[0],
-                grows: None,
-            };
-            let clients = rounds.clients.iter().map(number).collect();
+            let clients = rounds.clients.iter().map(Client::first_coordinate).collect();
             let frame = Frame { dim: 1, ..rounds.frame.clone() };
             let mut rounds = Rounds::<f64, f64>::new(clients, frame, &rounds.cohorts);
             leap_and_walk(&mut rounds, (&[3.0], &[0.5]));

@@ -120,17 +120,21 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
     }
 
     /// The state in coordinates that are slow, the first of them, or fast: x + rate β/(1 − β) v, which
-    /// velocity alone does not move, and c_i less client i's gradient at x. None where there is the model only.
+    /// velocity alone does not move, what is remembered less x, and c_i less client i's gradient at x. None where
+    /// there is the model only.
     fn apart(&self) -> Option<DMatrix<f64>> {
         let (dim, width) = (self.frame.dim, self.frame.width());
         let mut apart = DMatrix::identity(width, width);
         if let Some((rate, beta)) = self.frame.momentum {
             (0..dim).for_each(|j| apart[(j, dim + j)] = rate * beta / (1.0 - beta));
         }
+        for place in self.frame.pasts().step_by(dim) {
+            (0..dim).for_each(|j| apart[(place + j, j)] = -1.0);
+        }
         if self.frame.kept.is_some() {
             for (k, client) in self.clients.iter().enumerate() {
                 let place = (self.frame.place_of(k), 0);
-                apart.view_mut(place, (dim, dim)).copy_from(&-client.slope().matrix());
+                apart.view_mut(place, (dim, dim)).copy_from(&-client.slope.matrix());
             }
         }
         (!self.frame.is_plain()).then_some(apart)

@@ -46,7 +46,11 @@ fn text(plan: &Plan, solution: &Solution) -> String {
         add("", reason.clone());
     }
     if let Some(margin) = solution.gradient_margin {
-        add("gradient margin", format!("{} (small steps settle above 0)", short(margin)));
+        let settling = match plan.federation().memory() {
+            None => "small steps settle",
+            Some(_) => "steps that are small beside what is remembered settle",
+        };
+        add("gradient margin", format!("{} ({settling} above 0)", short(margin)));
     }
     if let Some(radius) = solution.minimisation_radius {
         let words = "(repeated risk minimisation settles below 1)";

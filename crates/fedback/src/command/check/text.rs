@@ -30,7 +30,7 @@ pub fn text(plan: &Plan, check: &Check) -> String {
     }
     retraining(&mut page, plan, check);
     place(&mut page, plan, check);
-    condition(&mut page, check);
+    condition(&mut page, plan, check);
     clients(&mut page, check);
     lies(&mut page, check);
     page.section("does the reaction matter?");
@@ -143,13 +143,17 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     if let Some(names) = plan.federation().coordinates().filter(|names| names.len() <= MOST_NAMES) {
         page.row("coordinates", &names.join(", "));
     }
+    let (radius_of, settling) = match plan.federation().memory() {
+        None => ("  radius of H⁻¹J", "small steps settle"),
+        Some(_) => ("  radius with memory", "steps that are small enough settle"),
+    };
     for (index, truth) in check.stable_points.iter().enumerate() {
         let name = if index == 0 { "stable point" } else { "another stable point" };
         let stability = truth.stability.name();
         page.row(name, &format!("{} ({stability})", short_vector(&truth.theta)));
         let (radius, margin) = (number(truth.minimisation_radius), number(truth.gradient_margin));
-        page.row("  radius of H⁻¹J", &format!("{radius} (minimisation settles below 1)"));
-        page.row("  margin of H + J", &format!("{margin} (small steps settle above 0)"));
+        page.row(radius_of, &format!("{radius} (minimisation settles below 1)"));
+        page.row("  margin of H + J", &format!("{margin} ({settling} above 0)"));
         let price = truth.price_of_stability.map(|p| format!(", {} above the optimum", short(p)));
         page.row("  risk", &format!("{}{}", short(truth.risk), price.unwrap_or_default()));
         if let Some(bias) = &truth.bias {
@@ -167,7 +171,7 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     }
     if check.stable_points.is_empty() {
         page.row("stable point", "none found");
-        page.row("  radius of H⁻¹J", &number(check.minimisation_radius));
+        page.row(radius_of, &number(check.minimisation_radius));
         page.row("  margin of H + J", &number(check.gradient_margin));
     }
     match &check.optimal_point {
@@ -193,7 +197,7 @@ fn place(page: &mut Page, plan: &Plan, check: &Check) {
     page.paragraph(approximation.why);
 }
 
-fn condition(page: &mut Page, check: &Check) {
+fn condition(page: &mut Page, plan: &Plan, check: &Check) {
     let (constants, assumptions) = (&check.constants, &check.assumptions);
     page.section("the paper's condition: average sensitivity < mu/L");
     for (name, constant) in [
@@ -210,6 +214,12 @@ fn condition(page: &mut Page, check: &Check) {
         None => "cannot be read",
     };
     page.row("mu/L", &format!("{}: {holds}", number(check.threshold)));
+    if plan.federation().memory().is_some() {
+        page.paragraph(
+            "The condition is about populations that answer to the model deployed last. These remember: \
+             met or not, what settles is said above.",
+        );
+    }
     assumptions.words.iter().for_each(|words| page.paragraph(words));
     if let (Some(_), Some(holds)) = (assumptions.found.ball, assumptions.condition) {
         let holds = if holds { "met" } else { "not met" };
