@@ -92,7 +92,8 @@ impl Minimisation {
     /// From a start, by doing it.
     pub(crate) fn from_start(federation: &Federation, start: &[f64]) -> Self {
         let mut state = start.to_vec();
-        state.extend(federation.past().map_or(Vec::new(), Past::beginning));
+        let past = federation.past().filter(|_| memory(federation).is_some());
+        state.extend(past.map_or(Vec::new(), Past::beginning));
         if state.len() > start.len().max(MOST_NUMBERS) {
             return Minimisation::unknown(Why::NoRadius);
         }
@@ -132,12 +133,18 @@ fn attractor(
     (apart && twice.draws(path, &end, &slope)).then_some((end, cycle))
 }
 
+/// The models that are remembered from one minimisation to the next. Shares that are renewed have come to
+/// rest before.
+pub(crate) fn memory(federation: &Federation) -> Option<Memory> {
+    federation.memory().filter(|memory| memory.models() > 0)
+}
+
 /// By what a minimisation multiplies an error at last, if −H⁻¹J = `reply`: that of the model, and of what is
 /// remembered.
 pub(crate) fn radius(memory: Option<Memory>, reply: &DMatrix<f64>) -> Option<f64> {
     match memory {
         None => spectrum::radius(reply),
-        Some(memory) if reply.nrows() * (1 + memory.vectors()) > MOST_NUMBERS => None,
+        Some(memory) if reply.nrows() * (1 + memory.models()) > MOST_NUMBERS => None,
         Some(memory) => {
             let recall = Recall::of(memory);
             let share = 1.0 / recall.parts() as f64;
@@ -207,7 +214,7 @@ impl Round<'_> {
     fn answered(&self, state: &DVector<f64>) -> Vec<Vec<f64>> {
         let dim = self.federation.dim();
         let (theta, past) = state.as_slice().split_at(dim);
-        let Some(memory) = self.federation.memory() else { return vec![theta.to_vec()] };
+        let Some(memory) = memory(self.federation) else { return vec![theta.to_vec()] };
         let mut answered = vec![0.0; memory.answers() * dim];
         memory.answer(theta, past, &mut answered);
         answered.chunks_exact(dim).map(<[f64]>::to_vec).collect()
@@ -238,7 +245,7 @@ impl Round<'_> {
             })?,
         };
         let mut past = state.as_slice()[dim..].to_vec();
-        if let Some(memory) = federation.memory() {
+        if let Some(memory) = memory(federation) {
             memory.take_in(theta.as_slice(), &mut past);
         }
         past.splice(0..0, best.iter().copied());
@@ -255,7 +262,7 @@ impl Round<'_> {
         let curvature = curvature.lu();
         let replies = fields.iter().map(|field| curvature.solve(&-&field.reaction));
         let replies: Vec<DMatrix<f64>> = replies.collect::<Option<_>>()?;
-        match federation.memory() {
+        match memory(federation) {
             None => replies.into_iter().next(),
             Some(memory) => Some(with_past(&Recall::of(memory), &replies)),
         }

@@ -28,6 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedback_core::federation::Federation;
+use fedback_core::memory::Memory;
 use fedback_core::misfit::Unsupported;
 use fedback_core::protocol::{Deploy, Protocol, ServerRule};
 use fedback_core::response::Shift;
@@ -86,13 +87,20 @@ pub fn supported(federation: &Federation, protocol: &Protocol) -> Result<(), Uns
              there are no certificates or plans (`run` and `solve` know it)",
         ));
     }
+    if let Some(Memory::Renewal { .. }) = federation.memory() {
+        return Err(Unsupported::new(
+            "problem.response.renewal",
+            "those who leave come back slowly here, so that shares are remembered, which are no \
+             affine function of models: there are no certificates or plans (`run` and `solve` know it)",
+        ));
+    }
     if let Some(memory) = federation.memory()
-        && memory.vectors() > MOST_REMEMBERED
+        && memory.models() > MOST_REMEMBERED
     {
         let reason = format!(
             "populations remember {} models here; theory carries up to {MOST_REMEMBERED} along, so \
              that there are no exact moments, certificates or plans (`run` knows any number)",
-            memory.vectors()
+            memory.models()
         );
         return Err(Unsupported::new("problem.response.memory", reason));
     }

@@ -230,7 +230,10 @@ fn by_coordinate(federation: &Federation) -> (ClosedForm, Spectra) {
     let margin = reaction.iter().fold(f64::INFINITY, |least, e| least.min(1.0 - e));
     let negligible = SINGULAR * (1.0 + largest);
     let radius = |epsilon: &f64| {
-        minimisation::radius(federation.memory(), &DMatrix::from_element(1, 1, *epsilon))
+        minimisation::radius(
+            minimisation::memory(federation),
+            &DMatrix::from_element(1, 1, *epsilon),
+        )
     };
     let radii = reaction.iter().try_fold(0.0, |most: f64, e| Some(most.max(radius(e)?)));
     let spectra = (radii, Some(margin));
@@ -247,7 +250,7 @@ fn by_matrix(federation: &Federation) -> (ClosedForm, Spectra) {
     let zeros = vec![0.0; federation.dim()];
     let field = federation.mean_field(&zeros, &zeros);
     let derivative = &field.curvature + &field.reaction;
-    let spectra = spectra(federation.memory(), &field.curvature, &field.reaction);
+    let spectra = spectra(minimisation::memory(federation), &field.curvature, &field.reaction);
     if !derivative.iter().all(|entry| entry.is_finite()) {
         return (Err(Note::TooFar), spectra);
     }
@@ -360,7 +363,7 @@ fn search(federation: &Federation, start: &[f64], caution: f64) -> Option<Stable
     let scale = federation.mean_field(&zeros, &zeros).gradient.norm().max(1.0);
     let residual = field.gradient.norm();
     let (minimisation_radius, gradient_margin) =
-        spectra(federation.memory(), &field.curvature, &field.reaction);
+        spectra(minimisation::memory(federation), &field.curvature, &field.reaction);
     (residual <= 1e-8 * scale).then_some(StablePoint {
         theta,
         residual,

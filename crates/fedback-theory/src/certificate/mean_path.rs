@@ -179,7 +179,7 @@ impl<'a> Traveller<'a> {
         let (index, apart, scale) = self.nearest()?;
         // What swings stands still for a moment, and what answers late for longer.
         self.still = if moved <= 1e-6 * scale { self.still + 1 } else { 0 };
-        let remembered = self.case.federation.memory().map_or(0, |memory| memory.vectors());
+        let remembered = self.case.federation.memory().map_or(0, |memory| memory.models());
         let swings = self.state.len() > self.theta().len();
         let still = match self.protocol.step_size {
             StepSize::Constant(_) => self.still >= if swings { 4 + remembered } else { 1 },

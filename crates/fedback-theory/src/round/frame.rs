@@ -188,7 +188,7 @@ impl Frame {
         let memory = federation.memory();
         let (shared, own) = match protocol.deploy {
             Deploy::Round => (memory.map(Recall::of), None),
-            Deploy::Step => (None, memory.map(|own| (federation.clients(), own.vectors()))),
+            Deploy::Step => (None, memory.map(|own| (federation.clients(), own.models()))),
         };
         Frame {
             dim,

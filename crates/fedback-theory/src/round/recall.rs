@@ -18,7 +18,7 @@ pub(crate) struct Recall {
 
 impl Recall {
     pub(crate) fn of(memory: Memory) -> Self {
-        let (count, answers) = (memory.vectors(), memory.answers());
+        let (count, answers) = (memory.models(), memory.answers());
         let mut answered = DMatrix::zeros(answers, 1 + count);
         let mut taken = DMatrix::zeros(count, 1 + count);
         for j in 0..=count {

@@ -49,6 +49,7 @@ impl Problem {
             Memory::Inertia { .. } => 1,
             Memory::Delay { deployments } => deployments,
             Memory::Staggered { parts } => parts - 1,
+            Memory::Renewal { .. } => 0,
         })
     }
 }
@@ -135,7 +136,7 @@ fn answered(
     past: Vec<DMatrix<f64>>,
 ) -> (Vec<DMatrix<f64>>, Vec<DMatrix<f64>>) {
     match memory {
-        None => (vec![deployed], Vec::new()),
+        None | Some(Memory::Renewal { .. }) => (vec![deployed], Vec::new()),
         Some(Memory::Inertia { rate }) => {
             let slow = &past[0] * (1.0 - rate) + deployed * rate;
             (vec![slow.clone()], vec![slow])
