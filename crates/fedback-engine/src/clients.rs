@@ -50,7 +50,8 @@ impl Work for Federation {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
         if let (Base::Table(table), None) = (self.base(), self.shift()) {
-            return ReactingLosses { federation: self, table, batch, task, theta, out }.work();
+            let losses = ReactingLosses { federation: self, table, batch, task, theta, out };
+            return simd::run(losses);
         }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
         Ok(())

@@ -70,8 +70,9 @@ pub trait Blocks: Copy {
     fn count(self) -> usize;
 }
 
+/// So few that the compiler knows.
 #[derive(Clone, Copy)]
-struct Few<const COUNT: usize>;
+pub struct Few<const COUNT: usize>;
 
 impl<const COUNT: usize> Blocks for Few<COUNT> {
     const LONG: bool = false;
@@ -82,8 +83,9 @@ impl<const COUNT: usize> Blocks for Few<COUNT> {
     }
 }
 
+/// Any number.
 #[derive(Clone, Copy)]
-struct Many(usize);
+pub struct Many(pub usize);
 
 impl Blocks for Many {
     const LONG: bool = true;
