@@ -3,7 +3,7 @@
 
 use crate::normal::Ziggurat;
 use crate::simd::{LANES, Lanes, Path};
-use crate::stream::{GOLDEN, Key, Stream, unit};
+use crate::stream::{GOLDEN, Key, Stream};
 
 /// Eight streams, each read at an index of its own.
 #[derive(Clone, Copy, Debug)]
@@ -58,12 +58,6 @@ impl StreamLanes {
             words[l] = Stream { position: self.position[l], tweak: self.tweak[l] }.word(0);
         }
         words
-    }
-
-    /// The words at the present indices as numbers in [0, 1).
-    #[inline(always)]
-    pub fn uniforms(&self) -> Lanes<f64> {
-        self.words().map(unit)
     }
 
     /// The words at the present indices as indices below `len`, a number of 32 bits.

@@ -50,8 +50,7 @@ impl Work for Federation {
         refuse_absent(self, &[*task])?;
         let (batch, vectors) = (order.protocol.batch, &mut scratch.vectors);
         if let (Base::Table(table), None) = (self.base(), self.shift()) {
-            let losses = ReactingLosses { federation: self, table, batch, task, theta, out };
-            return simd::run(losses);
+            return ReactingLosses { federation: self, table, batch, task, theta, out }.work();
         }
         with_oracle(self, Judgement { federation: self, batch, task, theta, out, vectors });
         Ok(())

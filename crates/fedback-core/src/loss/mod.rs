@@ -104,7 +104,7 @@ impl Loss {
     }
 
     /// Turns margins into the slopes ℓ′ of their losses. A loss of the whole observation has none.
-    #[inline(always)]
+    #[inline]
     pub fn slopes<const COUNT: usize>(self, margins: &mut [f64; COUNT], labels: &[f64; COUNT]) {
         for lane in 0..COUNT {
             margins[lane] = match self {

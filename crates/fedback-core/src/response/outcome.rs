@@ -29,19 +29,13 @@ impl Outcome {
     /// A label of 0 or 1 that has listened to a score, by a uniform number: it is kept, or drawn anew.
     #[inline(always)]
     pub fn label(&self, client: usize, label: f64, score: f64, uniform: f64) -> f64 {
-        let score = if self.strength[client] < 0.0 { -score } else { score };
-        self.told(client, label, sigmoid(score), uniform)
-    }
-
-    /// The same, where it is known already how likely a label that is drawn anew is 1.
-    #[inline(always)]
-    pub fn told(&self, client: usize, label: f64, told: f64, uniform: f64) -> f64 {
-        let strength = self.strength[client].abs();
-        let kept = 1.0 - strength;
-        match uniform < kept {
-            true => label,
-            false => f64::from(u8::from(uniform - kept < told * strength)),
+        let strength = self.strength[client];
+        let kept = 1.0 - strength.abs();
+        if uniform < kept {
+            return label;
         }
+        let told = sigmoid(if strength < 0.0 { -score } else { score });
+        f64::from(u8::from(uniform - kept < told * strength.abs()))
     }
 
     /// |strength| E|x| / 4 where labels are 0 or 1, |strength| E|x| where they are numbers; the larger.

@@ -70,9 +70,8 @@ pub trait Blocks: Copy {
     fn count(self) -> usize;
 }
 
-/// So few that the compiler knows.
 #[derive(Clone, Copy)]
-pub struct Few<const COUNT: usize>;
+struct Few<const COUNT: usize>;
 
 impl<const COUNT: usize> Blocks for Few<COUNT> {
     const LONG: bool = false;
@@ -83,9 +82,8 @@ impl<const COUNT: usize> Blocks for Few<COUNT> {
     }
 }
 
-/// Any number.
 #[derive(Clone, Copy)]
-pub struct Many(pub usize);
+struct Many(usize);
 
 impl Blocks for Many {
     const LONG: bool = true;
