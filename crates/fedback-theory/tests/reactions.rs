@@ -273,7 +273,8 @@ fn several_stable_points_are_found_and_each_judged() {
 fn an_optimum_at_infinity_is_called_that() {
     let federation = problem(1, Response::Retention(retention(By::Label, 1.5, 1)));
     let report = stable_points(&federation, &[0.0; 4]);
-    assert!(matches!(best(&federation, &report), Optimum::AtInfinity(_)));
+    let best = best(&federation, &report);
+    assert!(matches!(best, Optimum::AtInfinity(_)), "{best:?}");
 }
 
 /// Rows x of one number that want a score of 1, with their labels.
