@@ -157,9 +157,12 @@ fn what_is_wrong_is_said_by_its_key() {
     assert!(
         solve("efort=2.0").contains("problem.response.efort: unknown key; did you mean effort?")
     );
-    let normal = "--set problem.base={kind=\"gaussian\",mean=[1.0]} --set problem.weights=uniform";
-    let said =
-        refused(path, &format!("solve fear.toml {normal} --set problem.loss={{kind=\"mean\"}}"));
+    let spec = fs::read_to_string(path.join("fear.toml")).unwrap();
+    let (before, rest) = spec.split_once("base = ").unwrap();
+    let normal = "base = { kind = \"gaussian\", mean = [1.0] }";
+    let rest = rest.split_once('\n').unwrap().1.replace("\"logistic\", l2 = 0.05", "\"mean\"");
+    fs::write(path.join("normal.toml"), format!("{before}{normal}\n{rest}")).unwrap();
+    let said = refused(path, "solve normal.toml");
     assert!(said.contains("normal data have none"), "{said}");
 }
 
