@@ -145,14 +145,22 @@ def as_csv(data: Any) -> bytes:
 
 
 def location(
-    *, sensitivity: Any, reference: Any = None, range: Mapping[str, Sequence[float]] | None = None
+    *,
+    sensitivity: Any,
+    reference: Any = None,
+    range: Mapping[str, Sequence[float]] | None = None,
+    memory: Section | None = None,
 ) -> Section:
     """z = z0 + sensitivity_i · θ; of a table, ``range`` has what features stay between, by name.
+    ``memory`` is :func:`inertia`, :func:`delay` or :func:`staggered`: whether people answer to more
+    than the model deployed last.
 
     >>> location(sensitivity=0.5, range={"utilisation": (0.0, 1.0)})["range"]
     {'utilisation': [0.0, 1.0]}
     """
-    return section(kind="location", sensitivity=sensitivity, reference=reference, range=range)
+    return section(
+        kind="location", sensitivity=sensitivity, reference=reference, range=range, memory=memory
+    )
 
 
 def best_response(
@@ -161,6 +169,7 @@ def best_response(
     sensitivity: Any,
     reference: Any = None,
     range: Mapping[str, Sequence[float]] | None = None,
+    memory: Section | None = None,
 ) -> Section:
     """x_S ← x_S − sensitivity_i · θ_S: people move the features S against their score; ``range``
     has what features stay between, by name and in the table's own units.
@@ -170,11 +179,11 @@ def best_response(
     """
     return section(
         kind="best-response", features=features, sensitivity=sensitivity, reference=reference,
-        range=range,
+        range=range, memory=memory,
     )  # fmt: skip
 
 
-def saturating(*, sensitivity: Any, limit: float) -> Section:
+def saturating(*, sensitivity: Any, limit: float, memory: Section | None = None) -> Section:
     """z = z0 + limit · tanh(sensitivity_i · θ / limit) by coordinate: people follow, but only so
     far. With a sensitivity above 1 there are several stable points instead of a run-away.
 
@@ -187,7 +196,7 @@ def saturating(*, sensitivity: Any, limit: float) -> Section:
     >>> [(round(one["theta"][0], 3), one["stability"]) for one in answer.stable_point_details]
     [(1.183, 'attracting'), (-0.673, 'attracting'), (-0.23, 'repelling')]
     """
-    return section(kind="saturating", sensitivity=sensitivity, limit=limit)
+    return section(kind="saturating", sensitivity=sensitivity, limit=limit, memory=memory)
 
 
 def strategic(
@@ -201,6 +210,7 @@ def strategic(
     threshold: float | None = None,
     share: float | None = None,
     smoothing: float | None = None,
+    memory: Section | None = None,
 ) -> Section:
     """Rows that want to be on the other side of a threshold change the features S as far as that
     takes, if it is within their ``budget`` (or what ``gain`` and ``cost`` allow).
@@ -213,18 +223,18 @@ def strategic(
     """
     return section(
         kind="strategic", features=features, wants=wants, budget=budget, gain=gain, cost=cost,
-        cost_kind=cost_kind, threshold=threshold, share=share, smoothing=smoothing,
+        cost_kind=cost_kind, threshold=threshold, share=share, smoothing=smoothing, memory=memory,
     )  # fmt: skip
 
 
-def outcome(*, strength: Any) -> Section:
+def outcome(*, strength: Any, memory: Section | None = None) -> Section:
     """Labels listen to the score: above 0 predictions come true, below they defeat themselves. A
     number, or one per client; from −1 to 1 under the loss ``logistic``.
 
     >>> outcome(strength=[0.7, -0.5])
     {'kind': 'outcome', 'strength': [0.7, -0.5]}
     """
-    return section(kind="outcome", strength=strength)
+    return section(kind="outcome", strength=strength, memory=memory)
 
 
 def retention(
@@ -234,13 +244,14 @@ def retention(
     law: Law | None = None,
     tolerance: float | None = None,
     floor: float | None = None,
+    renewal: float | None = None,
     weights: Turnout | None = None,
 ) -> Section:
     """Who is served badly leaves: clients, labels, rows or ``{"column": name}`` together, and
     stays with probability floor + (1 − floor) · law at the mean loss L of its base rows.
 
     ``law`` is e^(−rate · L) (``"exponential"``) or 1/(1 + e^(rate · (L − tolerance)))
-    (``"logistic"``). With ``weights="follow"`` clients count by how many of them stay; by client
+    (``"logistic"``). At every deployment the share ``renewal`` of a population is new. With ``weights="follow"`` clients count by how many of them stay; by client
     they do so by themselves. Runs then measure ``retained``, how many of all people stay, and
     ``base_risk``, the risk if nobody had left, beside the risk of those who stay.
 
@@ -256,8 +267,39 @@ def retention(
     """
     return section(
         kind="retention", by=by, rate=rate, law=law, tolerance=tolerance, floor=floor,
-        weights=weights,
+        renewal=renewal, weights=weights,
     )  # fmt: skip
+
+
+# --- what populations remember
+
+
+def inertia(*, rate: float, start: Any = None) -> Section:
+    """People follow what is deployed at a ``rate``: the data come from D(s), and s goes that part of
+    the way at every deployment. ``start`` is what they answered to before the first round.
+
+    >>> location(sensitivity=0.5, memory=inertia(rate=0.3))["memory"]
+    {'kind': 'inertia', 'rate': 0.3}
+    """
+    return section(kind="inertia", rate=rate, start=start)
+
+
+def delay(*, deployments: int, start: Any = None) -> Section:
+    """People answer to the model that was deployed so many deployments before.
+
+    >>> delay(deployments=3)
+    {'kind': 'delay', 'deployments': 3}
+    """
+    return section(kind="delay", deployments=deployments, start=start)
+
+
+def staggered(*, parts: int, start: Any = None) -> Section:
+    """Equal ``parts`` of the people answer to the last model, to the one before it, and so on.
+
+    >>> staggered(parts=4, start=[0.0, 1.0])
+    {'kind': 'staggered', 'parts': 4, 'start': [0.0, 1.0]}
+    """
+    return section(kind="staggered", parts=parts, start=start)
 
 
 # --- losses
