@@ -172,6 +172,9 @@ pub enum BackendError {
     /// Nothing comes from the clients any more, or somebody asked to stop.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The device on which the work is done fails.
+    #[error("{0}")]
+    Device(String),
     /// Too few members of a cohort answered.
     #[error("{}", too_few(*.repetition, *.present, *.minimum, .missing, &|c| format!("client {}", c.0)))]
     TooFew {
