@@ -43,8 +43,9 @@ def compile_kernels(nvrtc, kernels):
 
 
 def main():
-    folder, kernels = Path(sys.argv[1]), Path(sys.argv[2])
-    nvrtc = ctypes.CDLL(str(next(folder.glob("nvidia/*/lib/libnvrtc.so.*"))))
+    kernels, installed = Path(sys.argv[1]), Path(sys.prefix)
+    library = next(installed.glob("lib/python*/site-packages/nvidia/*/lib/libnvrtc.so.*"))
+    nvrtc = ctypes.CDLL(str(library))
     ptx, committed = compile_kernels(nvrtc, kernels), kernels / "rounds.ptx"
     if "--check" not in sys.argv:
         committed.write_bytes(ptx)

@@ -21,15 +21,45 @@ struct Done {
 template <class Coefficient, class Number>
 DEVICE f64 add_up(f64 sum, u32 count, Coefficient c, Number x) {
     u32 place = 0;
+#pragma unroll 2
     for (; place + 4 <= count; place += 4) {
         f64 front = c(place) * x(place) + c(place + 1) * x(place + 1);
         f64 back = c(place + 2) * x(place + 2) + c(place + 3) * x(place + 3);
         sum += front + back;
     }
+#pragma unroll 1
     for (; place < count; place++) {
         sum += c(place) * x(place);
     }
     return sum;
+}
+
+// A coordinate of θ, and of what the server keeps to itself: v of momentum, m and v of Adam.
+struct Own {
+    f64 theta, first, second;
+};
+
+// The same after a round: `sum` adds coefficient · delta of the cohort, whose coefficients come to
+// `share`, to what it is given.
+template <class Sum>
+DEVICE Own combined(Own now, f64 share, Sum sum) {
+    bool averages = problem.server == AVERAGE;
+    f64 start = averages ? now.theta : 0.0;
+    if (problem.iterates) {
+        start = averages ? now.theta * share : (share - 1.0) * now.theta;
+    }
+    f64 moved = sum(start);
+    if (averages) {
+        now.theta = moved;
+    } else if (problem.server == MOMENTUM) {
+        now.first = problem.beta1 * now.first + moved;
+        now.theta += problem.rate * now.first;
+    } else {
+        now.first = problem.beta1 * now.first + (1.0 - problem.beta1) * moved;
+        now.second = problem.beta2 * now.second + (1.0 - problem.beta2) * moved * moved;
+        now.theta += problem.rate * now.first / (sqrt(now.second) + problem.tau);
+    }
+    return now;
 }
 
 // |v|, also where the squares of its coordinates leave the range of numbers.
@@ -80,30 +110,27 @@ DEVICE void fold_coordinate(Room room, const Done& done, u32 j, f64 total) {
     };
     auto coefficient = [&](u32 place) { return room.coefficient(place); };
     auto delta = [&](u32 place) { return done.delta(place)[j]; };
-    f64 theta = server[j], share = 0.0;
+    f64 share = 0.0;
     if (problem.iterates) {
         for (u32 place = 0; place < count; place++) {
             share += room.coefficient(place);
         }
     }
-    if (problem.server == AVERAGE) {
-        f64 start = problem.iterates ? theta * share : theta;
-        put(j, add_up(start, count, coefficient, delta));
-    } else {
-        f64 start = problem.iterates ? (share - 1.0) * theta : 0.0;
-        f64 moved = add_up(start, count, coefficient, delta);
-        u32 own = dim + (u32)problem.kept;
-        if (problem.server == MOMENTUM) {
-            f64 v = problem.beta1 * server[own + j] + moved;
-            put(own + j, v);
-            put(j, theta + problem.rate * v);
-        } else {
-            f64 m = problem.beta1 * server[own + j] + (1.0 - problem.beta1) * moved;
-            f64 v = problem.beta2 * server[own + dim + j] + (1.0 - problem.beta2) * moved * moved;
-            put(own + j, m);
-            put(own + dim + j, v);
-            put(j, theta + problem.rate * m / (sqrt(v) + problem.tau));
-        }
+    u32 own = dim + (u32)problem.kept;
+    Own now = {server[j], 0.0, 0.0};
+    if (problem.server != AVERAGE) {
+        now.first = server[own + j];
+    }
+    if (problem.server == ADAM) {
+        now.second = server[own + dim + j];
+    }
+    now = combined(now, share, [&](f64 sum) { return add_up(sum, count, coefficient, delta); });
+    put(j, now.theta);
+    if (problem.server != AVERAGE) {
+        put(own + j, now.first);
+    }
+    if (problem.server == ADAM) {
+        put(own + dim + j, now.second);
     }
     if (problem.kept) {
         f64 sent = server[dim + j];

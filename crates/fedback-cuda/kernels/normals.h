@@ -34,6 +34,7 @@ DEVICE void normal_work(Rooms rooms, Ziggurat ziggurat, u64 nth, bool everybody)
             at.control = control_of(room.server()[dim + j], room.kept(client)[j]);
         }
         u64 n = j, position = stream.position + n * GOLDEN;
+#pragma unroll 1
         for (u32 step = 0; step < steps; step++) {
             f64 xi = drawn ? normal_at(ziggurat, stream, position, n) : 0.0;
             position += hop;

@@ -7,21 +7,22 @@
 
 use std::ffi::CStr;
 
-use fedback_core::base::Base;
 use fedback_core::federation::{ClientId, Federation};
-use fedback_core::loss::Loss;
 use fedback_core::misfit::Unsupported;
-use fedback_core::protocol::{Aggregate, Deploy, LocalRule, Protocol, Round, Scheme, ServerRule};
+use fedback_core::protocol::{Protocol, Round};
 use fedback_core::state::State;
 use fedback_engine::backend::{AssemblyError, Backend, BackendError, Course};
 use fedback_engine::cohort::{CohortSampler, RecordedCohort};
 use fedback_engine::work::Order;
 
-use crate::driver::{Buffer, DeviceError, Gpu, Kernel, Module};
+use crate::algorithm::described;
+use crate::driver::{Buffer, Gpu, Kernel, Module, Shape};
+use crate::error::{DeviceError, StartError};
 use crate::layout::{Problem, Slice};
 use crate::refused::refuse;
-use crate::room::{Extent, Plan};
+use crate::room::{Extent, MOST_THREADS, Plan};
 use crate::tables::{self, Tables};
+use crate::way::{ALONE, Way, can_be_alone, extent, way};
 
 /// The kernels, compiled from `kernels/` by `dev/ptx`, with the zero that the driver reads up to.
 const PTX: &str = concat!(include_str!("../kernels/rounds.ptx"), "\0");
@@ -32,23 +33,15 @@ const ROUNDS: u64 = 4096;
 /// Most step sizes of a launch.
 const SIZES: u64 = 1 << 20;
 
-/// Why a run does not start on a device.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StartError {
-    /// Something is no run, or has no kernel.
-    #[error(transparent)]
-    Assembly(#[from] AssemblyError),
-    /// The device does not take it.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-}
-
 /// All repetitions of a run, on a device.
 pub struct Cuda {
     gpu: Gpu,
     course: Course,
     module: Module,
-    kernel: Kernel,
+    kernels: Vec<Kernel>,
+    /// The kernel in which every repetition has one thread, where there is one.
+    alone: Option<Kernel>,
+    way: Way,
     extent: Extent,
     /// Where what `problem` points at is kept.
     _tables: Tables,
@@ -67,54 +60,21 @@ pub struct Cuda {
     is_current: bool,
 }
 
-/// The kernel of a problem, how many threads a client keeps busy in it, and what it shares.
-fn kernel(problem: &Federation) -> (&'static CStr, usize, usize) {
-    let dim = problem.dim();
-    match (problem.base(), problem.loss()) {
-        // The edges of the ziggurat's layers, and one number so that rooms begin at an even place.
-        (Base::Gaussian(_), _) => (c"normal_rounds", dim, 8 * 1026),
-        (Base::Table(_), Loss::Mean) => (c"mean_rounds", dim, 0),
-        (Base::Table(_), Loss::Squared { .. } | Loss::Logistic { .. }) => {
-            let name = match dim {
-                ..=4 => c"margin_rounds_4",
-                ..=8 => c"margin_rounds_8",
-                ..=12 => c"margin_rounds_12",
-                ..=16 => c"margin_rounds_16",
-                ..=32 => c"margin_rounds_32",
-                _ => c"margin_rounds_64",
-            };
-            (name, 4, 0)
-        }
-    }
-}
-
-/// What a round consists of, as long as nobody watches how far clients are apart.
-fn extent(problem: &Federation, protocol: &Protocol, sampler: &CohortSampler) -> Extent {
-    let (_, threads, table) = kernel(problem);
-    let (clients, dim) = (problem.clients(), problem.dim());
-    let kept = if protocol.local.keeps() { dim } else { 0 };
-    Extent {
-        clients,
-        dim,
-        draws: protocol.scheme.cohort().unwrap_or(0),
-        workers: sampler.capacity(),
-        server: dim + kept + dim * protocol.server.vectors(),
-        watched: false,
-        threads,
-        table,
-    }
-}
-
-/// Refuses a run for which there is no kernel, or no room on the device.
+/// Refuses a run for which there is no kernel, or no room on the device. With `consensus`, there is
+/// to be room for the work of all clients.
 pub fn check(
     gpu: &Gpu,
     problem: &Federation,
     protocol: &Protocol,
     sampler: &CohortSampler,
     repetitions: usize,
+    consensus: bool,
 ) -> Result<(), StartError> {
     refuse(problem, protocol).map_err(AssemblyError::from)?;
-    let extent = extent(problem, protocol, sampler);
+    let extent = match extent(problem, protocol, sampler) {
+        extent if consensus => extent.watched(),
+        extent => extent,
+    };
     let kept = if protocol.local.keeps() { extent.clients * extent.dim } else { 0 };
     let state = repetitions * (extent.server + kept + 3);
     let memory = extent.plan(gpu.multiprocessors(), repetitions).memory;
@@ -134,10 +94,17 @@ impl Cuda {
             return Err(AssemblyError::from(Unsupported::new("device", why)).into());
         }
         let Course { protocol, sampler, state, .. } = &course;
-        check(gpu, problem, protocol, sampler, state.repetitions.len())?;
+        check(gpu, problem, protocol, sampler, state.repetitions.len(), false)?;
         let module = Module::of(gpu, ptx())?;
-        let kernel = module.kernel(kernel(problem).0)?;
+        let way = way(problem);
+        let kernels =
+            way.kernels.iter().map(|name| module.kernel(name)).collect::<Result<_, _>>()?;
         let (count, layout) = (state.repetitions.len(), state.layout());
+        let alone = match can_be_alone(problem, protocol) && count >= ALONE * gpu.multiprocessors()
+        {
+            true => Some(module.kernel(c"normal_alone")?),
+            false => None,
+        };
         let (rounds, steps) = (ROUNDS as usize, protocol.local_steps);
         let numbers: Vec<u64> = state.repetitions.iter().map(|one| one.number).collect();
         let numbers = Buffer::of(gpu, &numbers)?;
@@ -146,21 +113,23 @@ impl Cuda {
         let kept = Buffer::room(gpu, count * layout.all_kept())?;
         let failed = Buffer::room(gpu, count)?;
         let consensus = Buffer::room(gpu, count)?;
-        let mut described = describe(&course);
-        tables.describe(problem, protocol, &mut described);
-        let described = Problem {
+        let mut whole = described(&course);
+        tables.describe(problem, protocol, &mut whole);
+        let whole = Problem {
             numbers: numbers.at(),
             servers: servers.at(),
             all_kept: kept.at(),
             failed: failed.at(),
             consensus: consensus.at(),
-            ..described
+            ..whole
         };
-        module.put(&described)?;
+        module.put(&whole)?;
         Ok(Cuda {
             gpu: gpu.clone(),
             module,
-            kernel,
+            kernels,
+            alone,
+            way,
             extent: extent(problem, protocol, sampler),
             _tables: tables,
             _numbers: numbers,
@@ -192,8 +161,8 @@ impl Cuda {
 
     /// Closes rounds in one launch.
     fn launch(&mut self, first: u64, rounds: u64, watched: bool) -> Result<(), DeviceError> {
-        let workers = if watched { self.extent.clients } else { self.extent.workers };
-        let extent = Extent { workers, watched, ..self.extent };
+        let extent = if watched { self.extent.watched() } else { self.extent };
+        let workers = extent.workers;
         let repetitions = self.course.state.repetitions.len();
         let Plan { room, together, shape, memory } =
             extent.plan(self.gpu.multiprocessors(), repetitions);
@@ -227,7 +196,21 @@ impl Cuda {
             },
             room,
         })?;
-        self.module.launch(self.kernel, shape)?;
+        if let Some(alone) = self.alone.filter(|_| !watched) {
+            let blocks = repetitions.div_ceil(ALONE);
+            let shape = Shape { blocks, threads: ALONE, shared: self.way.table };
+            self.module.launch(alone, shape)?;
+            return self.gpu.wait();
+        }
+        match (self.kernels.as_slice(), self.way.worker) {
+            ([open, work, close], Some(shared)) => {
+                let blocks = repetitions * workers;
+                self.module.launch(*open, shape)?;
+                self.module.launch(*work, Shape { blocks, threads: MOST_THREADS, shared })?;
+                self.module.launch(*close, shape)?;
+            }
+            (all, _) => all.iter().try_for_each(|kernel| self.module.launch(*kernel, shape))?,
+        }
         self.gpu.wait()
     }
 
@@ -277,7 +260,10 @@ impl Cuda {
         }
         let first = self.course.state.round.0;
         let watched = consensus && until > first;
-        let most = (SIZES / self.course.protocol.local_steps as u64).clamp(1, ROUNDS);
+        let most = match self.way.worker {
+            Some(_) => 1,
+            None => (SIZES / self.course.protocol.local_steps as u64).clamp(1, ROUNDS),
+        };
         let mut round = first;
         while round < until - u64::from(watched) {
             let rounds = most.min(until - u64::from(watched) - round);
@@ -306,7 +292,10 @@ impl Backend for Cuda {
     }
 
     fn advance(&mut self, until: Round, consensus: bool) -> Result<(), BackendError> {
-        let failed = |error: DeviceError| BackendError::Device(error.to_string());
+        let failed = |error: DeviceError| {
+            let how = "what was recorded is kept, and can go on with device = \"cpu\"";
+            BackendError::Device(format!("{error}; {how}"))
+        };
         self.close(until.0, consensus).map_err(failed)?;
         self.course.state.round = until;
         Ok(())
@@ -319,45 +308,4 @@ impl Backend for Cuda {
 
 fn ptx() -> &'static CStr {
     CStr::from_bytes_until_nul(PTX.as_bytes()).unwrap_or_default()
-}
-
-/// What kernels are told of an algorithm.
-fn describe(course: &Course) -> Problem {
-    let Course { protocol, seed, state, .. } = course;
-    let Protocol { scheme, local, server, .. } = *protocol;
-    let layout = state.layout();
-    let mut problem = Problem {
-        seed: seed.0,
-        repetitions: state.repetitions.len() as u64,
-        kept: layout.kept as u64,
-        own: layout.own as u64,
-        local_steps: protocol.local_steps as u64,
-        scheme: match scheme {
-            Scheme::Full | Scheme::FirstArrivals { .. } => 0,
-            Scheme::WithReplacement { .. } => 1,
-            Scheme::WithoutReplacement { .. } => 2,
-        },
-        cohort: scheme.cohort().unwrap_or(0) as u64,
-        scaled: u64::from(protocol.scale_objectives),
-        deployed_once: u64::from(protocol.deploy == Deploy::Round),
-        iterates: u64::from(protocol.aggregate == Aggregate::Iterates),
-        clipped: u64::from(protocol.clip.is_some()),
-        ..Problem::default()
-    };
-    match local {
-        LocalRule::Descent => {}
-        LocalRule::Proximal { proximal } => (problem.rule, problem.proximal) = (1, proximal),
-        LocalRule::Scaffold => problem.rule = 2,
-    }
-    match server {
-        ServerRule::Average => {}
-        ServerRule::Momentum { rate, beta } => {
-            (problem.server, problem.rate, problem.beta1) = (1, rate, beta);
-        }
-        ServerRule::Adam { rate, beta1, beta2, tau } => {
-            (problem.server, problem.rate, problem.tau) = (2, rate, tau);
-            (problem.beta1, problem.beta2) = (beta1, beta2);
-        }
-    }
-    problem
 }

@@ -12,12 +12,16 @@
 // Whoever adds a loss, a response or a part of an algorithm must think wherever it matters.
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod algorithm;
 mod backend;
 mod driver;
+mod error;
 mod layout;
 mod refused;
 mod room;
 mod tables;
+mod way;
 
-pub use backend::{Cuda, StartError, check};
-pub use driver::{DeviceError, Gpu};
+pub use backend::{Cuda, check};
+pub use driver::Gpu;
+pub use error::{DeviceError, StartError};

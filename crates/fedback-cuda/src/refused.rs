@@ -9,7 +9,7 @@ use fedback_core::protocol::{Protocol, Scheme};
 use fedback_core::response::{By, Response, Shift};
 
 /// Most coordinates of a model that is trained on rows by a loss of margins.
-const MOST_COORDINATES: usize = 64;
+const MOST_COORDINATES: usize = 4096;
 /// Largest cohort that is drawn: every draw is compared with those before it.
 const LARGEST_COHORT: usize = 4096;
 /// Most numbers in the updates of a round's clients in one repetition.

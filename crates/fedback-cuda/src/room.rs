@@ -20,10 +20,12 @@ pub(crate) struct Extent {
     pub(crate) threads: usize,
     /// Bytes that every block shares beside its rooms.
     pub(crate) table: usize,
+    /// Whether workers have blocks of their own, so that rooms are shared by several.
+    pub(crate) apart: bool,
 }
 
 /// Most threads a block: with so many, every kernel finds the registers that it wants.
-const MOST_THREADS: usize = 256;
+pub(crate) const MOST_THREADS: usize = 256;
 /// Bytes that a block shares on every device without being asked; with them, several blocks find room
 /// on a multiprocessor.
 const SHARED: usize = 48 << 10;
@@ -43,6 +45,11 @@ pub(crate) struct Plan {
 }
 
 impl Extent {
+    /// The same in a round in which all clients work, and it is worked out how far they are apart.
+    pub(crate) fn watched(self) -> Self {
+        Extent { workers: self.clients, watched: true, ..self }
+    }
+
     /// What is where.
     fn room(&self) -> Room {
         let mut end = 0;
@@ -80,7 +87,7 @@ impl Extent {
         let few = repetitions.div_ceil(BLOCKS_EACH * multiprocessors);
         let mut together = (MOST_THREADS / busy.max(1)).clamp(1, few.max(1));
         let left = SHARED - self.table;
-        let is_shared = stride <= left;
+        let is_shared = stride <= left && !self.apart;
         if is_shared {
             together = together.min(left / stride);
         }

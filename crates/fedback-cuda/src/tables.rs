@@ -8,7 +8,8 @@ use fedback_core::protocol::{Batch, Protocol};
 use fedback_engine::cohort::CohortSampler;
 use fedback_engine::work::Order;
 
-use crate::driver::{Buffer, DeviceError, Gpu};
+use crate::driver::{Buffer, Gpu};
+use crate::error::DeviceError;
 use crate::layout::Problem;
 
 /// The numbers of a problem that no round changes.

@@ -162,3 +162,22 @@ fn steps_are_those_of_the_rules() {
         same(ours(2), Scaffold.step(at, gradient, size), at);
     }
 }
+
+/// What is committed rounds every product before it is added: an operation on doubles that does not say
+/// so may be fused where it is compiled for a device.
+#[test]
+fn nothing_is_fused() {
+    let ptx = include_str!("../kernels/rounds.ptx");
+    let (mut rounded, mut others) = (0, Vec::new());
+    for line in ptx.lines() {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let is_sum =
+            ["add", "sub", "mul", "div", "sqrt"].contains(&word.split('.').next().unwrap());
+        match word.ends_with(".f64") && (is_sum || word.starts_with("fma")) {
+            true if word.contains(".rn.") && is_sum => rounded += 1,
+            true => others.push(line),
+            false => {}
+        }
+    }
+    assert!(rounded > 1000 && others.is_empty(), "{rounded}, {others:?}");
+}

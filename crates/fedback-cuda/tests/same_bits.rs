@@ -15,7 +15,7 @@ use fedback_core::response::Shift;
 use fedback_core::state::State;
 use fedback_core::stream::{Draws, Purpose, Seed, Streams};
 use fedback_cuda::{Cuda, Gpu};
-use fedback_engine::backend::{Backend, Course, Device, assemble};
+use fedback_engine::backend::{Backend, Course, assemble};
 
 /// What a problem is drawn from.
 struct Dice(Draws);
@@ -192,8 +192,7 @@ fn compare(gpu: &Gpu, problem: &Federation, protocol: Protocol, repetitions: u64
         problem.dim(),
         problem.loss()
     );
-    let mut processor =
-        assemble(problem, course(problem, protocol, repetitions), Device::Cpu).unwrap();
+    let mut processor = assemble(problem, course(problem, protocol, repetitions)).unwrap();
     let mut device = Cuda::new(gpu, problem, course(problem, protocol, repetitions)).unwrap();
     advance(&mut *processor, slices);
     advance(&mut device, slices);
@@ -203,7 +202,7 @@ fn compare(gpu: &Gpu, problem: &Federation, protocol: Protocol, repetitions: u64
 /// The problem that the paper begins with: one coordinate, everybody, single observations.
 #[test]
 fn normal_data_of_one_coordinate_come_to_the_same_bits() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     for (case, clients) in [25, 1, 7, 40].into_iter().enumerate() {
         let problem = Dice::of(case as u64).normal(clients, 1);
@@ -211,12 +210,11 @@ fn normal_data_of_one_coordinate_come_to_the_same_bits() {
         let protocol = Protocol::p_fedavg(Scheme::Full, 5, size);
         compare(&gpu, &problem, protocol, 13, &[1, 2, 60, 61]);
     }
-    drop(library);
 }
 
 #[test]
 fn normal_data_come_to_the_same_bits_under_any_algorithm() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     for case in 0..cases() {
         let mut dice = Dice::of(1000 + case);
@@ -227,12 +225,11 @@ fn normal_data_come_to_the_same_bits_under_any_algorithm() {
         let repetitions = dice.upto(9) as u64;
         compare(&gpu, &problem, protocol, repetitions, &[3, 4, 9]);
     }
-    drop(library);
 }
 
 #[test]
 fn rows_come_to_the_same_bits_under_any_algorithm() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     for case in 0..2 * cases() {
         let mut dice = Dice::of(2000 + case);
@@ -245,7 +242,45 @@ fn rows_come_to_the_same_bits_under_any_algorithm() {
         let repetitions = dice.upto(6) as u64;
         compare(&gpu, &problem, protocol, repetitions, &[2, 3, 6]);
     }
-    drop(library);
+}
+
+/// So many repetitions that each has one thread, with slices that are watched in between.
+#[test]
+fn many_repetitions_come_to_the_same_bits() {
+    let _device = device::held();
+    let gpu = Gpu::open().unwrap();
+    let repetitions = if device::is_real() { 40_000 } else { 400 };
+    for case in 0..cases() {
+        let mut dice = Dice::of(4000 + case);
+        let clients = dice.one_of(&[1, 2, 3, 4, 25, 63, 64]);
+        let problem = dice.normal(clients, 1);
+        let protocol = dice.protocol(clients);
+        let local = match protocol.local {
+            LocalRule::Scaffold => LocalRule::Descent,
+            other => other,
+        };
+        let protocol = Protocol { local, clip: None, ..protocol };
+        compare(&gpu, &problem, protocol, repetitions, &[3, 4, 6]);
+    }
+}
+
+/// Models of more coordinates than a few threads can hold, in batches of more and fewer rows than are
+/// taken together.
+#[test]
+fn wide_rows_come_to_the_same_bits_under_any_algorithm() {
+    let _device = device::held();
+    let gpu = Gpu::open().unwrap();
+    for case in 0..cases() / 4 {
+        let mut dice = Dice::of(3000 + case);
+        let (clients, features) = (dice.one_of(&[1, 2, 5]), dice.one_of(&[65, 67, 100, 1001]));
+        let loss = dice.one_of(&[Loss::Squared { l2: 0.1 }, Loss::Logistic { l2: 0.02 }]);
+        let problem = dice.table(clients, features, loss);
+        let protocol = dice.protocol(clients);
+        let batch = dice.one_of(&[protocol.batch, Batch::Sampled(64), Batch::Sampled(70)]);
+        let size = StepSize::Constant(0.001);
+        let protocol = Protocol { batch, step_size: size, ..protocol };
+        compare(&gpu, &problem, protocol, 3, &[1, 2, 4]);
+    }
 }
 
 /// How many problems are drawn of a kind; `FEDBACK_CASES` asks for more.
@@ -257,7 +292,7 @@ fn cases() -> u64 {
 /// before; the others go on.
 #[test]
 fn what_diverges_fails_in_the_same_round() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     let mut dice = Dice::of(3);
     let problem = dice.normal(6, 2);
@@ -270,13 +305,14 @@ fn what_diverges_fails_in_the_same_round() {
         device.advance(Round(400), false).unwrap();
         assert!(!device.state().failed().is_empty());
     }
-    drop(library);
+    let problem = dice.normal(6, 1);
+    compare(&gpu, &problem, usual, 500, &[100, 200, 201, 400]);
 }
 
 /// A run that is continued on the other device comes to the bits of one that was not.
 #[test]
 fn a_state_goes_on_on_the_other_device() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     let mut dice = Dice::of(4);
     let problem = dice.table(5, 6, Loss::Logistic { l2: 0.1 });
@@ -284,24 +320,23 @@ fn a_state_goes_on_on_the_other_device() {
     let usual = Protocol::p_fedavg(scheme, 3, StepSize::Decaying { beta: 5.0, gamma: 50.0 });
     let protocol = Protocol { local: LocalRule::Scaffold, batch: Batch::Sampled(4), ..usual };
     let begin = || course(&problem, protocol, 7);
-    let mut whole = assemble(&problem, begin(), Device::Cpu).unwrap();
+    let mut whole = assemble(&problem, begin()).unwrap();
     whole.advance(Round(30), false).unwrap();
     let mut first = Cuda::new(&gpu, &problem, begin()).unwrap();
     first.advance(Round(11), false).unwrap();
     let between = Course { state: first.state().clone(), ..begin() };
-    let mut second = assemble(&problem, between, Device::Cpu).unwrap();
+    let mut second = assemble(&problem, between).unwrap();
     second.advance(Round(19), false).unwrap();
     let between = Course { state: second.state().clone(), ..begin() };
     let mut third = Cuda::new(&gpu, &problem, between).unwrap();
     third.advance(Round(30), false).unwrap();
     assert_same(third.state(), whole.state(), "handed over twice");
-    drop(library);
 }
 
 /// The same bits where rooms are too large for a block to share.
 #[test]
 fn many_clients_come_to_the_same_bits() {
-    let library = device::device();
+    let _device = device::held();
     let gpu = Gpu::open().unwrap();
     let mut dice = Dice::of(5);
     let problem = dice.normal(3000, 3);
@@ -313,5 +348,4 @@ fn many_clients_come_to_the_same_bits() {
     let scheme = Scheme::WithoutReplacement { cohort: 100 };
     let protocol = Protocol::p_fedavg(scheme, 2, StepSize::Constant(0.1));
     compare(&gpu, &problem, protocol, 2, &[3]);
-    drop(library);
 }

@@ -127,6 +127,20 @@ static void run_block() {
     }
 }
 
+// What stands behind every piece of memory, and must still stand there in the end.
+constexpr size_t FENCE = 64;
+
+static void put_fence(void* end) { memset(end, 0xa5, FENCE); }
+
+static void check_fence(const void* end) {
+    const unsigned char* byte = (const unsigned char*)end;
+    for (size_t k = 0; k < FENCE; k++) {
+        if (byte[k] != 0xa5) {
+            die("something was written beyond its end");
+        }
+    }
+}
+
 static size_t number_from(const char* name, size_t otherwise) {
     const char* text = getenv(name);
     return text ? strtoull(text, nullptr, 10) : otherwise;
@@ -153,6 +167,7 @@ static Entry entries[] = {
     {"margin_rounds_4", margin_rounds_4},   {"margin_rounds_8", margin_rounds_8},
     {"margin_rounds_12", margin_rounds_12}, {"margin_rounds_16", margin_rounds_16},
     {"margin_rounds_32", margin_rounds_32}, {"margin_rounds_64", margin_rounds_64},
+    {"normal_alone", normal_alone}, {"wide_open", wide_open}, {"wide_work", wide_work}, {"wide_close", wide_close},
 };
 
 constexpr int INVALID = 1, MEMORY = 2, NOT_FOUND = 500, LOST = 719;
@@ -218,7 +233,8 @@ int cuMemAlloc_v2(void** at, size_t bytes) {
     if (taken + bytes > capacity()) {
         return MEMORY;
     }
-    *at = malloc(bytes);
+    *at = malloc(bytes + FENCE);
+    put_fence((char*)*at + bytes);
     // What nobody has written is not to be read.
     memset(*at, 0xff, bytes);
     allocated[*at] = bytes;
@@ -231,6 +247,7 @@ int cuMemFree_v2(void* at) {
     if (found == allocated.end()) {
         return INVALID;
     }
+    check_fence((char*)at + found->second);
     taken -= found->second;
     allocated.erase(found);
     free(at);
@@ -316,8 +333,10 @@ int cuLaunchKernel(void* function, unsigned blocks, unsigned y, unsigned z, unsi
         fibers.resize(width);
     }
     for (block_now = 0; block_now < blocks; block_now++) {
-        memory.assign(shared, 0xff);
+        memory.assign(shared + FENCE, 0xff);
+        put_fence(memory.data() + shared);
         run_block();
+        check_fence(memory.data() + shared);
     }
     return 0;
 }

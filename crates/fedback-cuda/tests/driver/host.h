@@ -51,6 +51,8 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 
 static inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
 
+static inline int __ffsll(long long bits) { return __builtin_ffsll(bits); }
+
 template <class Number>
 static inline Number atomicOr(Number* at, Number bits) {
     Number before = *at;
