@@ -72,7 +72,8 @@ DEVICE Rooms own_rooms(unsigned char* shared) {
     return {slice.memory ? slice.memory + first * slice.stride : shared, first, count};
 }
 
-// Most who work in a round.
+// Most who work in a round; there may be more draws than clients.
 DEVICE u32 most_workers(bool everybody) {
-    return (u32)(everybody || problem.scheme == FULL ? problem.clients : problem.cohort);
+    bool all = everybody || problem.scheme == FULL || problem.cohort > problem.clients;
+    return (u32)(all ? problem.clients : problem.cohort);
 }

@@ -270,6 +270,11 @@ fn many_repetitions_come_to_the_same_bits() {
 fn wide_rows_come_to_the_same_bits_under_any_algorithm() {
     let _device = device::held();
     let gpu = Gpu::open().unwrap();
+    // There may be more draws than clients, each of which has a block.
+    let problem = Dice::of(6).table(3, 68, Loss::Squared { l2: 0.1 });
+    let scheme = Scheme::WithReplacement { cohort: 8 };
+    let protocol = Protocol::p_fedavg(scheme, 2, StepSize::Constant(0.001));
+    compare(&gpu, &problem, protocol, 3, &[1, 2, 4]);
     for case in 0..cases() / 4 {
         let mut dice = Dice::of(3000 + case);
         let (clients, features) = (dice.one_of(&[1, 2, 5]), dice.one_of(&[65, 67, 100, 1001]));
