@@ -8,24 +8,36 @@ use crate::layout::Problem;
 /// What kernels are told of an algorithm.
 pub(crate) fn described(course: &Course) -> Problem {
     let Course { protocol, seed, state, .. } = course;
-    let Protocol { scheme, local, server, .. } = *protocol;
+    // Batches go with the problem, step sizes with every launch.
+    let Protocol {
+        scheme,
+        local_steps,
+        batch: _,
+        step_size: _,
+        local,
+        server,
+        deploy,
+        aggregate,
+        scale_objectives,
+        clip,
+    } = *protocol;
     let layout = state.layout();
     let mut problem = Problem {
         seed: seed.0,
         repetitions: state.repetitions.len() as u64,
         kept: layout.kept as u64,
         own: layout.own as u64,
-        local_steps: protocol.local_steps as u64,
+        local_steps: local_steps as u64,
         scheme: match scheme {
             Scheme::Full | Scheme::FirstArrivals { .. } => 0,
             Scheme::WithReplacement { .. } => 1,
             Scheme::WithoutReplacement { .. } => 2,
         },
         cohort: scheme.cohort().unwrap_or(0) as u64,
-        scaled: u64::from(protocol.scale_objectives),
-        deployed_once: u64::from(protocol.deploy == Deploy::Round),
-        iterates: u64::from(protocol.aggregate == Aggregate::Iterates),
-        clipped: u64::from(protocol.clip.is_some()),
+        scaled: u64::from(scale_objectives),
+        deployed_once: u64::from(deploy == Deploy::Round),
+        iterates: u64::from(aggregate == Aggregate::Iterates),
+        clipped: u64::from(clip.is_some()),
         ..Problem::default()
     };
     match local {
