@@ -106,18 +106,30 @@ impl Drop for Opened {
 
 impl Functions {
     fn check(&self, call: &'static str, status: c_int) -> Result<(), DeviceError> {
-        if status == 0 {
-            return Ok(());
+        match status {
+            0 => Ok(()),
+            _ => Err(DeviceError::Failed { call, why: self.name(status) }),
         }
+    }
+
+    /// Of the calls that look for devices: what fails there means that there is none.
+    fn look(&self, status: c_int) -> Result<(), DeviceError> {
+        match status {
+            0 => Ok(()),
+            _ => Err(DeviceError::NoDevice(self.name(status))),
+        }
+    }
+
+    /// What the driver calls an error.
+    fn name(&self, status: c_int) -> String {
         let mut name = ptr::null();
         // SAFETY: the driver writes a pointer to text of its own, or none.
         let known = unsafe { (self.cuGetErrorName)(status, &mut name) } == 0 && !name.is_null();
-        let why = match known {
+        match known {
             // SAFETY: it ends in a zero, and is never freed.
             true => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
             false => format!("error {status}"),
-        };
-        Err(DeviceError::Failed { call, why })
+        }
     }
 }
 
@@ -128,16 +140,12 @@ impl Gpu {
         // SAFETY: the library is the driver, by its name, and may run code when it is loaded.
         let library = unsafe { Library::new(LIBRARY) }.map_err(no_driver)?;
         let functions = Functions::of(library).map_err(no_driver)?;
-        let nothing = |error: DeviceError| match error {
-            DeviceError::Failed { why, .. } => DeviceError::NoDevice(why),
-            other => other,
-        };
         let (mut count, mut device) = (0, 0);
         // SAFETY: here and below, what is written to outlives the call.
         let status = unsafe { (functions.cuInit)(0) };
-        functions.check("cuInit", status).map_err(nothing)?;
+        functions.look(status)?;
         let status = unsafe { (functions.cuDeviceGetCount)(&mut count) };
-        functions.check("cuDeviceGetCount", status).map_err(nothing)?;
+        functions.look(status)?;
         if count == 0 {
             return Err(DeviceError::NoDevice("none is visible".into()));
         }

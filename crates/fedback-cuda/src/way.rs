@@ -33,12 +33,12 @@ pub(crate) fn way(problem: &Federation) -> Way {
         (Base::Gaussian(_), _) => whole(&[c"normal_rounds"], dim, 8 * 1026),
         (Base::Table(_), Loss::Mean) => whole(&[c"mean_rounds"], dim, 0),
         (Base::Table(_), Loss::Squared { .. } | Loss::Logistic { .. }) => match dim {
-            ..=4 => whole(&[c"margin_rounds_4"], 4, 0),
-            ..=8 => whole(&[c"margin_rounds_8"], 4, 0),
-            ..=12 => whole(&[c"margin_rounds_12"], 4, 0),
-            ..=16 => whole(&[c"margin_rounds_16"], 4, 0),
-            ..=32 => whole(&[c"margin_rounds_32"], 4, 0),
-            ..=64 => whole(&[c"margin_rounds_64"], 4, 0),
+            0..=4 => whole(&[c"margin_rounds_4"], 4, 0),
+            5..=8 => whole(&[c"margin_rounds_8"], 4, 0),
+            9..=12 => whole(&[c"margin_rounds_12"], 4, 0),
+            13..=16 => whole(&[c"margin_rounds_16"], 4, 0),
+            17..=32 => whole(&[c"margin_rounds_32"], 4, 0),
+            33..=64 => whole(&[c"margin_rounds_64"], 4, 0),
             // The model, and 64 rows' slopes and places.
             _ => Way {
                 kernels: &[c"wide_open", c"wide_work", c"wide_close"],
