@@ -48,6 +48,16 @@ impl Ziggurat {
         Ziggurat { edge, density: edge.map(density) }
     }
 
+    /// The right edges of the layers, from the base to the top: for devices with memory of their own.
+    pub fn edges(&self) -> &[f64] {
+        &self.edge
+    }
+
+    /// The density at each edge.
+    pub fn densities(&self) -> &[f64] {
+        &self.density
+    }
+
     /// The variate of `word`; `more(k)` is the k-th further word, asked for in order.
     #[inline(always)]
     pub fn normal(&self, word: u64, more: impl Fn(u64) -> u64) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! The loop over rounds is written once, for any backend: one virtual call per slice of rounds, states
 //! lent and taken as whole blocks. A backend that lives elsewhere, on another device, needs nothing
-//! but these calls. [`assemble`] is where problem, protocol and device meet.
+//! but these calls. [`assemble`] is where problem and protocol meet in memory.
 
 use std::sync::Arc;
 
@@ -83,26 +83,18 @@ impl Course {
     }
 }
 
-/// Where the work of a run is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Device {
-    /// The processor, in memory.
-    #[default]
-    Cpu,
-}
-
-/// Why there is no backend for a problem, a protocol and a device.
+/// Why there is no backend for a problem and a protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssemblyError {
     /// The protocol is none for this problem.
     #[error(transparent)]
     Misfit(#[from] Misfit),
-    /// The device cannot do it.
+    /// The backend cannot do it.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
 }
 
-/// The backend of a built-in problem on a device.
+/// The backend of a built-in problem in memory.
 ///
 /// ```
 /// use fedback_core::base::{Base, Gaussian};
@@ -111,14 +103,14 @@ pub enum AssemblyError {
 /// use fedback_core::protocol::{Protocol, Round, Scheme, StepSize};
 /// use fedback_core::response::{Sensitivity, location};
 /// use fedback_core::stream::Seed;
-/// use fedback_engine::backend::{Course, Device, assemble};
+/// use fedback_engine::backend::{Course, assemble};
 ///
 /// let data = Base::Gaussian(Gaussian { dim: 1, mean: vec![1.0, 4.0], noise: 0.0 });
 /// let react = location(&Sensitivity::Scalar(vec![0.5, 0.9]), 1, false);
 /// let problem = Federation::new([0.7, 0.3], data, react, Loss::Mean)?;
 /// let protocol = Protocol::p_fedavg(Scheme::Full, 1, StepSize::Constant(0.1));
 /// let course = Course::new(protocol, problem.weights().clone(), Seed(7), &[0.0], 1);
-/// let mut backend = assemble(&problem, course, Device::Cpu)?;
+/// let mut backend = assemble(&problem, course)?;
 /// backend.advance(Round(2000), false)?;
 /// let stable_point = 1.9 / (1.0 - 0.62);
 /// assert!((backend.state().repetitions[0].theta()[0] - stable_point).abs() < 1e-9);
@@ -127,16 +119,13 @@ pub enum AssemblyError {
 pub fn assemble<'a>(
     problem: &'a Federation,
     course: Course,
-    device: Device,
 ) -> Result<Box<dyn Backend + 'a>, AssemblyError> {
     course.check(problem.memory(), problem.dim())?;
     if course.sampler.weights() != &**problem.weights() {
         let why = "the course has other weights than the problem; needed: the same, in its order";
         return Err(Misfit::new("problem.weights", why).into());
     }
-    match device {
-        Device::Cpu => Ok(Box::new(Simulation::new(problem, course))),
-    }
+    Ok(Box::new(Simulation::new(problem, course)))
 }
 
 impl Course {
@@ -183,6 +172,9 @@ pub enum BackendError {
     /// Nothing comes from the clients any more, or somebody asked to stop.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// The device on which the work is done fails.
+    #[error("{0}")]
+    Device(String),
     /// Too few members of a cohort answered.
     #[error("{}", too_few(*.repetition, *.present, *.minimum, .missing, &|c| format!("client {}", c.0)))]
     TooFew {

@@ -86,6 +86,12 @@ impl CohortSampler {
         &self.weights
     }
 
+    /// The alias table of draws with replacement, empty for other schemes: of every column the
+    /// probability of staying there, and the client that one goes to otherwise.
+    pub fn alias(&self) -> (&[f64], &[u32]) {
+        (&self.alias.keep, &self.alias.other)
+    }
+
     /// The largest number of members a cohort can have.
     pub fn capacity(&self) -> usize {
         match self.scheme {

@@ -10,7 +10,7 @@ use fedback_core::protocol::{
 use fedback_core::response::Shift;
 use fedback_core::state::State;
 use fedback_core::stream::Seed;
-use fedback_engine::backend::{AssemblyError, Course, Device, assemble};
+use fedback_engine::backend::{AssemblyError, Course, assemble};
 use fedback_engine::cohort::{CohortSampler, RecordedCohort};
 
 fn problem() -> Federation {
@@ -27,7 +27,7 @@ fn course(protocol: Protocol) -> Course {
 }
 
 fn refused(course: Course) -> AssemblyError {
-    match assemble(&problem(), course, Device::Cpu) {
+    match assemble(&problem(), course) {
         Ok(_) => panic!("was not refused"),
         Err(error) => error,
     }
@@ -81,7 +81,7 @@ fn states_of_another_shape_are_refused() {
         assert_eq!(misfit(Course { state, ..course(protocol) }), "state");
     }
     for protocol in [full, scaffold, momentum] {
-        assert!(assemble(&problem(), course(protocol), Device::Cpu).is_ok());
+        assert!(assemble(&problem(), course(protocol)).is_ok());
     }
 }
 
@@ -118,7 +118,7 @@ fn first_arrivals_need_latencies_or_a_record() {
     let recorded = Course { cohorts: [record].into_iter().collect(), ..course(first) };
     let problem = problem();
     for course in [described, recorded] {
-        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        let mut backend = assemble(&problem, course).unwrap();
         backend.advance(Round(1), true).unwrap();
         assert_ne!(backend.state().repetitions[0].theta(), [0.0, 0.0]);
     }

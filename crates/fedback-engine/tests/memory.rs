@@ -12,7 +12,7 @@ use fedback_core::protocol::{
 };
 use fedback_core::response::{By, Law, Outcome, Response, Retention, Strategic, Turnout, Wants};
 use fedback_core::stream::Seed;
-use fedback_engine::backend::{Course, Device, assemble};
+use fedback_engine::backend::{Course, assemble};
 
 use problems::{gaussians, tables};
 
@@ -67,7 +67,7 @@ fn run(problem: &Federation, protocol: Protocol, rounds: u64) -> Vec<f64> {
     let weights = problem.weights().clone();
     let course = Course::new(protocol, weights, Seed(3), &start(problem.dim()), 2);
     let course = course.remembering(problem.past());
-    let mut backend = assemble(problem, course, Device::Cpu).unwrap();
+    let mut backend = assemble(problem, course).unwrap();
     backend.advance(Round(rounds), false).unwrap();
     let repetitions = &backend.state().repetitions;
     assert!(repetitions.iter().all(|repetition| repetition.failed.is_none()));
@@ -204,7 +204,7 @@ fn staggered_batches_are_the_populations_on_average() {
             let weights = problem.weights().clone();
             let course = Course::new(once(batch), weights, Seed(8), &start(dim), repetitions);
             let course = course.remembering(problem.past());
-            let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+            let mut backend = assemble(&problem, course).unwrap();
             backend.advance(Round(1), false).unwrap();
             let all = &backend.state().repetitions;
             all.iter().map(|one| one.theta().to_vec()).collect::<Vec<_>>()
@@ -312,7 +312,7 @@ fn batches_of_renewed_cells_have_their_mean() {
         let weights = problem.weights().clone();
         let course = Course::new(protocol, weights, Seed(8), &start(dim), repetitions);
         let course = course.remembering(problem.past());
-        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        let mut backend = assemble(&problem, course).unwrap();
         backend.advance(Round(1), false).unwrap();
         let all = &backend.state().repetitions;
         all.iter().map(|one| one.theta().to_vec()).collect::<Vec<_>>()
@@ -337,7 +337,7 @@ fn weights_are_renewed_by_broadcasts() {
         let weights = problem.weights().clone();
         let course = Course::new(protocol, weights, Seed(3), &start(problem.dim()), 1);
         let course = course.remembering(problem.past());
-        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        let mut backend = assemble(&problem, course).unwrap();
         let mut shares = base.clone();
         for round in 1..5 {
             let theta = backend.state().repetitions[0].theta().to_vec();
@@ -373,7 +373,7 @@ fn scaffold_and_servers_that_optimise_remember_too() {
         let weights = problem.weights().clone();
         let course = Course::new(protocol, weights.clone(), Seed(3), &start(2), 1);
         let course = course.remembering(problem.past());
-        let mut backend = assemble(&problem, course, Device::Cpu).unwrap();
+        let mut backend = assemble(&problem, course).unwrap();
         for round in 1..8 {
             let before = backend.state().repetitions[0].clone();
             backend.advance(Round(round), false).unwrap();
@@ -408,5 +408,5 @@ fn a_course_without_a_past_is_refused() {
     let problem = remembering(&gaussians(1)[0], Memory::Delay { deployments: 2 });
     let protocol = protocol(1, Batch::All, Deploy::Round);
     let course = Course::new(protocol, problem.weights().clone(), Seed(1), &[0.0], 1);
-    assert!(assemble(&problem, course, Device::Cpu).is_err());
+    assert!(assemble(&problem, course).is_err());
 }

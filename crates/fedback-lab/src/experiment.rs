@@ -64,7 +64,17 @@ impl Experiment {
 
 /// Records a plan before its round 0, with what was said of it.
 pub fn begin(store: &Store, plan: &Outline, warnings: Vec<String>) -> Result<RunId, Error> {
-    let facts = Facts { machine: Some(machine()), warnings, ..Facts::of(plan) };
+    begin_on(store, plan, machine(), warnings)
+}
+
+/// The same where it is known what the plan is run on.
+fn begin_on(
+    store: &Store,
+    plan: &Outline,
+    machine: String,
+    warnings: Vec<String>,
+) -> Result<RunId, Error> {
+    let facts = Facts { machine: Some(machine), warnings, ..Facts::of(plan) };
     let run = NewRun {
         name: plan.spec.name.clone(),
         spec: plan.spec.canonical(),
@@ -169,7 +179,7 @@ impl<'a> Ready<'a> {
         let mut finished = Finished::default();
         if let (Some(store), Some(keep)) = (&store, keep) {
             for (plan, warnings) in self.plans.iter().zip(self.warnings) {
-                let id = begin(store, plan.outline(), warnings)?;
+                let id = begin_on(store, plan.outline(), plan.machine(), warnings)?;
                 if !(keep.tags.is_empty() && keep.note.is_empty()) {
                     store.annotate(id, keep.tags, keep.note)?;
                 }

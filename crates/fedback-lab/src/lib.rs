@@ -14,6 +14,7 @@ pub mod costs;
 pub mod credit;
 mod csv_file;
 pub mod custom;
+pub mod device;
 pub mod difference;
 mod draw;
 pub mod dynamics;

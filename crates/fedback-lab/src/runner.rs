@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round};
 use fedback_core::state::State;
-use fedback_engine::backend::{Backend, BackendError, Course, Device, assemble};
+use fedback_engine::backend::{Backend, BackendError, Course, assemble};
 use fedback_engine::cohort::RecordedCohort;
 use fedback_engine::incident::Incidents;
 use fedback_engine::live::{Live, Settings, Transport, TransportError};
@@ -26,6 +26,7 @@ use fedback_engine::server::Reach;
 use crate::error::Error;
 use crate::event::{Ending, Event, Sink};
 use crate::exact;
+use crate::facts::machine;
 use crate::measure::{Exactly, Judge, Measurement, Recorder};
 use crate::outcome::{Curve, Outcome, Reported};
 use crate::plan::{Outline, Plan};
@@ -84,6 +85,14 @@ pub trait Runnable: Sync {
     fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error>;
     /// Who judges the models.
     fn judge(&self) -> Box<dyn Judge + '_>;
+    /// The whole problem, where it is built in.
+    fn built_in(&self) -> Option<&Federation> {
+        None
+    }
+    /// What it is run on, in words.
+    fn machine(&self) -> String {
+        machine()
+    }
     /// What a user should know before the first round.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -100,11 +109,15 @@ impl Runnable for Plan {
     }
 
     fn backend(&self, course: Course) -> Result<Box<dyn Backend + '_>, Error> {
-        Ok(assemble(self.federation(), course, Device::Cpu)?)
+        Ok(assemble(self.federation(), course)?)
     }
 
     fn judge(&self) -> Box<dyn Judge + '_> {
         Box::new(Exactly::new(self))
+    }
+
+    fn built_in(&self) -> Option<&Federation> {
+        Some(self.federation())
     }
 
     fn warnings(&self) -> Vec<String> {

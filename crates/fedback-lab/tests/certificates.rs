@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Protocol, Round, StepSize};
 use fedback_core::stream::Seed;
-use fedback_engine::backend::{Course, Device, assemble};
+use fedback_engine::backend::{Course, assemble};
 use fedback_lab::check::Check;
 use fedback_lab::plan::Plan;
 use fedback_theory::certificate::Verdict;
@@ -25,7 +25,7 @@ fn distances(plan: &Plan, protocol: &Protocol, point: &[f64], rounds: u64) -> Ve
     let federation: &Federation = plan.federation();
     let weights = federation.weights().clone();
     let course = Course::new(*protocol, weights, Seed(99), &plan.start, REPETITIONS);
-    let mut backend = assemble(federation, course, Device::Cpu).unwrap();
+    let mut backend = assemble(federation, course).unwrap();
     [rounds / 2, 3 * rounds / 4, rounds]
         .map(|until| {
             backend.advance(Round(until), false).unwrap();

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
+use fedback_lab::device::Device;
 use fedback_lab::error::Error;
 use fedback_lab::event::Sink;
 use fedback_lab::experiment::{self, Finished, Keep, Ready, Reopened, Replayed};
 use fedback_lab::plan::Built;
 use fedback_lab::recorded::RecordedRun;
+use fedback_lab::runner::Runnable;
 use fedback_lab::store::{Record, RunId};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyUserWarning};
 use pyo3::prelude::*;
@@ -23,7 +25,7 @@ use crate::supervise::{free, supervise};
 
 /// Runs every point of a spec.
 #[pyfunction]
-#[pyo3(signature = (document, *, store, tags, note, threads, progress, draw, loss))]
+#[pyo3(signature = (document, *, store, tags, note, threads, device, progress, draw, loss))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 pub fn run(
     py: Python<'_>,
@@ -32,6 +34,7 @@ pub fn run(
     tags: Vec<String>,
     note: String,
     threads: Option<usize>,
+    device: &str,
     progress: Option<Py<PyAny>>,
     draw: Option<Py<PyAny>>,
     loss: Option<Py<PyAny>>,
@@ -46,7 +49,10 @@ pub fn run(
     plans.iter().try_for_each(|plan| functions.check(plan))?;
     let threads = threads_for(&plans, threads);
     let complete: Vec<_> = plans.into_iter().map(|plan| functions.complete(plan)).collect();
-    let all = || complete.iter().map(|plan| &**plan);
+    let device = chosen(device)?;
+    let place = || device.place(complete.iter().map(|plan| &**plan));
+    let placed = free(py, place).map_err(raise)?;
+    let all = || placed.iter().map(|plan| plan as &dyn Runnable);
     let ready = free(py, || Ready::new(all().collect())).map_err(raise)?;
     let doubts = complete.first().map_or(&[][..], |plan| &plan.outline().spec.doubts);
     doubts.iter().try_for_each(|doubt| warn(py, &format!("doubted in the spec: {doubt}")))?;
@@ -66,12 +72,14 @@ pub fn run(
 
 /// Goes on with a run that was interrupted; one that has ended is handed over as it ended.
 #[pyfunction]
-#[pyo3(signature = (id, *, store, threads, progress, draw, loss))]
+#[pyo3(signature = (id, *, store, threads, device, progress, draw, loss))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 pub fn resume(
     py: Python<'_>,
     id: i64,
     store: PathBuf,
     threads: Option<usize>,
+    device: &str,
     progress: Option<Py<PyAny>>,
     draw: Option<Py<PyAny>>,
     loss: Option<Py<PyAny>>,
@@ -85,10 +93,11 @@ pub fn resume(
     let functions = Functions::new(py, draw, loss)?;
     functions.check(&plan)?;
     let threads = threads_for([&plan], threads);
-    let complete = functions.complete(plan);
+    let (complete, device) = (functions.complete(plan), chosen(device)?);
     let work = |hear: &mut dyn Sink, stop: &AtomicBool| {
         let store = crate::store::existing(&store)?;
-        experiment::resume(&*complete, &store, &run.stored, hear, stop)
+        let placed = device.place_one(&*complete)?;
+        experiment::resume(&placed, &store, &run.stored, hear, stop)
     };
     let shown = Shown { progress: progress.as_ref(), points: 1, earlier: &run.stored.records };
     let (inner, heard) = listening(py, &functions, shown, threads, work, |_| Some(RunId(id)))?;
@@ -119,6 +128,11 @@ pub fn replay(
         listening(py, &functions, Shown::default(), threads, work, |_| None)?;
     let records = heard.into_iter().flatten().collect();
     Ok((Outcome { inner: outcome, records, id: None }, same))
+}
+
+/// The device of a name.
+fn chosen(device: &str) -> PyResult<Device> {
+    device.parse().map_err(|why: String| misfit("device", &why))
 }
 
 /// Warns the caller of the Python function that called.

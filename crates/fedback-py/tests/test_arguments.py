@@ -43,6 +43,7 @@ THREADS = [
     (1025, "1 to 1024"),
 ]
 FAILURE = [("banana", "raise, return"), (None, "raise, return")]
+DEVICE = [("gpu", "cpu, cuda, auto"), (None, "cpu, cuda, auto"), (0, "cpu, cuda, auto")]
 HOLDS = [(3, "the Spec that holds"), (SPEC, "the Spec that holds")]
 
 
@@ -62,7 +63,7 @@ TABLE = {
         {"spec": SPEC},
         {
             "spec": SPECS, "set": SET, "store": PATH, "tags": WORDS, "note": TEXT,
-            "threads": THREADS, "progress": FLAG, "on_failure": FAILURE,
+            "threads": THREADS, "device": DEVICE, "progress": FLAG, "on_failure": FAILURE,
         },
     ),
     fedback.exact: ({"spec": SPEC}, {"spec": SPECS, "set": SET}),
@@ -101,8 +102,8 @@ TABLE = {
     fedback.resume: (
         {"id": 1},
         {
-            "id": ID, "store": PATH, "spec": HOLDS, "threads": THREADS, "progress": FLAG,
-            "on_failure": FAILURE,
+            "id": ID, "store": PATH, "spec": HOLDS, "threads": THREADS, "device": DEVICE,
+            "progress": FLAG, "on_failure": FAILURE,
         },
     ),
     fedback.replay: ({"id": 1}, {"id": ID, "store": PATH, "spec": HOLDS}),

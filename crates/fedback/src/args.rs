@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::lab::device::Device;
+
 pub use federate::*;
 pub use site::*;
 pub use store::*;
@@ -103,6 +105,9 @@ pub struct RunArgs {
     /// What the run is for
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub note: String,
+    /// Where to work it out: cpu, cuda (an NVIDIA device) or auto; the results are the same
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: Device,
     /// Print the result as CSV, one line per point of a sweep
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,

@@ -3,7 +3,7 @@
 use fedback_core::base::Base;
 use fedback_core::federation::Federation;
 use fedback_core::protocol::{Batch, Protocol, Round, StepSize};
-use fedback_engine::backend::{Course, Device, assemble};
+use fedback_engine::backend::{Course, assemble};
 use fedback_theory::certificate::{Case, Certificate};
 use fedback_theory::stable::Stability;
 use serde::Serialize;
@@ -114,7 +114,7 @@ fn points(certificate: &Certificate) -> Vec<Vec<f64>> {
 fn run(plan: &Plan, protocol: &Protocol, points: &[Vec<f64>], rounds: u64) -> Trial {
     let state = plan.beginning_of(protocol, REPETITIONS);
     let course = Course { protocol: *protocol, ..plan.course(state, &[]) };
-    let backend = assemble(plan.federation(), course, Device::Cpu);
+    let backend = assemble(plan.federation(), course);
     let tried = backend.map_err(|error| error.to_string()).and_then(|mut backend| {
         let worked = backend.advance(Round(rounds), false);
         worked.map(|()| backend.state().clone()).map_err(|error| error.to_string())

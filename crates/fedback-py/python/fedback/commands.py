@@ -27,7 +27,7 @@ from ._arguments import (
 )
 from ._transport import Transport
 from .answers import Answer, Bounds, Certificate, Fit, Plan, Solution
-from .literals import Latency, OnFailure, PlannedScheme, Response, Shape
+from .literals import Device, Latency, OnFailure, PlannedScheme, Response, Shape
 from .progress import listener
 from .results import Curve, Point, Run, Sweep
 from .sections import as_csv
@@ -78,6 +78,7 @@ def run(
     tags: str | Iterable[str] = (),
     note: str = "",
     threads: int | None = None,
+    device: Device = "cpu",
     progress: bool | None = None,
     on_failure: OnFailure = "raise",
 ) -> Run:
@@ -89,6 +90,9 @@ def run(
     may disappoint, such as a step size that is too large, is warned of.
     Repetitions that stop being finite raise :class:`RunError`, whose ``run`` holds what is left;
     ``on_failure="return"`` returns that instead.
+
+    ``device`` says where it is worked out: ``"cpu"``, ``"cuda"`` (an NVIDIA device) or ``"auto"``;
+    the results are the same, to the bit.
 
     >>> import fedback
     >>> spec = fedback.Spec.parse('''
@@ -112,10 +116,11 @@ def run(
     threads, hear = _threads(threads), _hear(progress)
     labels, note = words("tags", tags), text("note", note)
     chosen("on_failure", on_failure, get_args(OnFailure))
+    chosen("device", device, get_args(Device))
     try:
         outcomes = _native.run(
             spec.document(store), store=store, tags=labels, note=note, threads=threads,
-            progress=hear, draw=spec.draw, loss=spec.loss,
+            device=device, progress=hear, draw=spec.draw, loss=spec.loss,
         )  # fmt: skip
     except _native.InputError:
         if store is not None:
@@ -134,6 +139,7 @@ if TYPE_CHECKING:
         tags: str | Iterable[str]
         note: str
         threads: int | None
+        device: Device
         progress: bool | None
         on_failure: OnFailure
 
@@ -352,15 +358,17 @@ def resume(
     store: PathLike = "fedback.db",
     spec: Spec | None = None,
     threads: int | None = None,
+    device: Device = "cpu",
     progress: bool | None = None,
     on_failure: OnFailure = "raise",
 ) -> Run:
     """Goes on with a run that was interrupted. A run with custom parts needs the ``spec`` that
-    holds its functions."""
+    holds its functions. ``device`` need not be the one that it began on."""
     chosen("on_failure", on_failure, get_args(OnFailure))
+    chosen("device", device, get_args(Device))
     outcome = _native.resume(
         whole("id", id), store=path("store", store), threads=_threads(threads),
-        progress=_hear(progress), **_functions(spec),
+        device=device, progress=_hear(progress), **_functions(spec),
     )  # fmt: skip
     return _finished(Run(outcome), on_failure)
 

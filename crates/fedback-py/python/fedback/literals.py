@@ -17,6 +17,8 @@ Aggregate = Literal["deltas", "iterates"]
 Missing = Literal["error", "drop", "mean"]
 #: What becomes of a run of which repetitions stop being finite.
 OnFailure = Literal["raise", "return"]
+#: Where a run is worked out.
+Device = Literal["cpu", "cuda", "auto"]
 #: How long clients take; ``"lognormal:0.5"`` too.
 Latency = Literal["constant", "exponential"] | str
 #: The kind of a response, and what a client's sensitivity is.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::lab::device::Device;
 use crate::lab::store::{RunId, tag};
 use clap::{Args, ValueEnum};
 
@@ -18,6 +19,9 @@ pub struct ResumeArgs {
     /// The runs to go on with, as in 3 5-8
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<RunRange>,
+    /// Where to go on with them: cpu, cuda (an NVIDIA device) or auto; the results are the same
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: Device,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,

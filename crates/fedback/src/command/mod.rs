@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::core::simd::Simd;
 use crate::lab::chart::label_of;
+use crate::lab::device::Placed;
 use crate::lab::error::Error;
 use crate::lab::experiment::Experiment;
 use crate::lab::plan::{Outline, Plan};
@@ -104,6 +105,13 @@ impl Context {
         }
         let doubts = plans.first().map_or(&[][..], |plan| &plan.spec.doubts);
         doubts.iter().for_each(|doubt| self.warn(&format!("doubted in the spec: {doubt}")));
+    }
+
+    /// Says which device was chosen, where that was left open.
+    fn say_device(&self, placed: &Placed<'_>) {
+        if let Some(chosen) = placed.chosen.as_ref().filter(|_| !self.quiet) {
+            output::complain(&format!("device: {chosen}"));
+        }
     }
 
     /// Does something that is saved before it is stopped.

@@ -1,5 +1,6 @@
 //! `fedback resume RUN…`.
 
+use crate::lab::device::Device;
 use crate::lab::error::Error;
 use crate::lab::event::Ending;
 use crate::lab::experiment::{self, Reopened};
@@ -19,7 +20,7 @@ pub fn run(context: &Context, args: ResumeArgs) -> Result<(), Error> {
     let found: Vec<Found> = ids.iter().map(|&id| find(&store, id)).collect::<Result<_, _>>()?;
     let mut outcomes = Vec::new();
     for found in &found {
-        let outcome = go_on(context, &store, found)?;
+        let outcome = go_on(context, &store, found, args.device)?;
         if outcome.ending == Ending::Interrupted {
             let left = &ids[outcomes.len()..];
             let command = context.resume_command(left);
@@ -50,13 +51,19 @@ fn find(store: &Store, id: RunId) -> Result<Found, Error> {
 }
 
 /// A run that has ended is shown as it ended; any other goes on from its last checkpoint.
-fn go_on(context: &Context, store: &Store, found: &Found) -> Result<Outcome, Error> {
+fn go_on(
+    context: &Context,
+    store: &Store,
+    found: &Found,
+    device: Device,
+) -> Result<Outcome, Error> {
     match found {
         Found::Ended(run) => {
             Ok(Outcome { resumed_from: Some(run.stored.round()), ..run.outcome() })
         }
         Found::Open(run) => {
-            let plan = run.whole()?;
+            let plan = &device.place_one(run.whole()?)?;
+            context.say_device(plan);
             let mut progress = Progress::new(context.quiet);
             let stop = &context.stop;
             context.saving(|| experiment::resume(plan, store, &run.stored, &mut progress, stop))

@@ -14,8 +14,12 @@ use crate::progress::Progress;
 pub fn run(context: &Context, args: RunArgs) -> Result<(), Error> {
     let experiment = super::experiment(&args.spec)?;
     context.introduce(&experiment.plans);
-    let plans = experiment.plans.iter().map(|plan| plan as &dyn Runnable).collect();
+    let plans = experiment.plans.iter().map(|plan| plan as &dyn Runnable);
+    let placed = args.device.place(plans).map_err(super::in_spec(&args.spec))?;
+    let plans = placed.iter().map(|plan| plan as &dyn Runnable).collect();
     let ready = Ready::new(plans).map_err(super::in_spec(&args.spec))?;
+    // What goes for the first point goes for most.
+    placed.first().into_iter().for_each(|plan| context.say_device(plan));
     ready.warnings().iter().for_each(|warning| context.warn(warning));
     let mut progress = Progress::of_sweep(&experiment.plans, context.quiet);
     let keep = context.store().map(|store| Keep { store, tags: &args.tags, note: &args.note });
