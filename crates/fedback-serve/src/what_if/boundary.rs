@@ -1,0 +1,225 @@
+//! Where a run settles and where it does not, over any two keys of its spec.
+//!
+//! A lattice of settings is judged, then the edge between neighbours above each other that were judged
+//! differently is found by halving: sharper than any lattice that there is time for.
+
+use std::time::{Duration, Instant};
+
+use fedback_lab::check::settles;
+use fedback_lab::experiment::Experiment;
+use fedback_lab::figure::{Axis, Figure, Mark, Scale, Series, Size};
+use fedback_lab::spec::Document;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::document::Described;
+use crate::answer::Refusal;
+
+/// Columns and rows of the lattice.
+const COLUMNS: usize = 25;
+const ROWS: usize = 16;
+/// Halvings of the distance between two rows.
+const HALVINGS: usize = 9;
+/// A map of what takes long is left unfinished.
+const MOST_TIME: Duration = Duration::from_secs(20);
+
+/// Which keys, and from where to where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Map {
+    pub x: Range,
+    pub y: Range,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    pub key: String,
+    pub low: f64,
+    pub high: f64,
+    /// Where the spec is now.
+    pub here: Option<f64>,
+    /// By logarithms.
+    #[serde(default)]
+    pub log: bool,
+    /// Whole numbers.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+/// What is known of one setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Settles,
+    Not,
+    Unknown,
+    Refused,
+}
+
+impl Range {
+    fn check(&self) -> Result<(), Refusal> {
+        let Range { key, low, high, log, .. } = self;
+        let ordered = low.is_finite() && high.is_finite() && low < high;
+        match ordered && (!log || *low > 0.0) {
+            true => Ok(()),
+            false => {
+                let why = "allowed: two numbers, the smaller one first, above 0 on logarithms";
+                Err(Refusal::question(format!("{key}: found {low} to {high}; {why}")))
+            }
+        }
+    }
+
+    /// The value at a share of the way.
+    fn at(&self, share: f64) -> f64 {
+        let Range { low, high, .. } = *self;
+        let value = match self.log {
+            true => (low.ln() + share * (high.ln() - low.ln())).exp(),
+            false => low + share * (high - low),
+        };
+        if self.whole { value.round() } else { value }
+    }
+
+    fn assignment(&self, value: f64) -> String {
+        match self.whole {
+            true => format!("{}={}", self.key, value as i64),
+            false => format!("{}={value:?}", self.key),
+        }
+    }
+
+    fn axis(&self) -> Axis {
+        let scale = if self.log { Scale::Log } else { Scale::Linear };
+        Axis { label: self.key.clone(), scale }
+    }
+}
+
+/// Judges, and draws. `is_over` says that nobody waits any longer.
+pub fn map(
+    described: &Described,
+    map: &Map,
+    document: &dyn Fn(&Described) -> Result<Document, Refusal>,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> Result<Value, Refusal> {
+    map.x.check()?;
+    map.y.check()?;
+    if map.x.key == map.y.key {
+        return Err(Refusal::question(format!("{}: is there twice", map.x.key)));
+    }
+    // Files are read and keys are checked once; then keys alone change.
+    let base = document(described)?;
+    let until = Instant::now() + MOST_TIME;
+    let judge = |x: f64, y: f64| -> Found {
+        if is_over() || Instant::now() > until {
+            return Found::Refused;
+        }
+        judged(&base, described, [map.x.assignment(x), map.y.assignment(y)])
+    };
+    let share = |at: usize, of: usize| at as f64 / (of - 1) as f64;
+    let mut columns: Vec<f64> = (0..COLUMNS).map(|at| map.x.at(share(at, COLUMNS))).collect();
+    columns.dedup();
+    let mut rows: Vec<f64> = (0..ROWS).map(|at| map.y.at(share(at, ROWS))).collect();
+    rows.dedup();
+    let column = |&x: &f64| -> (Vec<(f64, Found)>, Vec<f64>) {
+        let found: Vec<(f64, Found)> = rows.iter().map(|&y| (y, judge(x, y))).collect();
+        let edges = found.windows(2).filter_map(|pair| edge(map, &|y| judge(x, y), pair));
+        let edges = edges.collect();
+        (found, edges)
+    };
+    let judged: Vec<_> =
+        (0..columns.len()).into_par_iter().map(|at| column(&columns[at])).collect();
+    if is_over() {
+        return Err(Refusal::question("nobody waits for it"));
+    }
+    Ok(drawn(map, &columns, &judged))
+}
+
+fn judged(base: &Document, described: &Described, set: [String; 2]) -> Found {
+    let mut changed = base.clone();
+    let (strength, keys): (Vec<&String>, Vec<&String>) =
+        set.iter().partition(|one| one.starts_with("strength="));
+    for key in keys {
+        if changed.set(key).is_err() {
+            return Found::Refused;
+        }
+    }
+    let changed = match strength.is_empty() {
+        true => Ok(changed),
+        // What was set before is divided out again.
+        false => described.with_strength(changed, &strength),
+    };
+    let plan = changed.and_then(|document| Ok(Experiment::only(&document)?));
+    match plan.and_then(|plan| Ok(settles(&plan)?)) {
+        Ok(Some(true)) => Found::Settles,
+        Ok(Some(false)) => Found::Not,
+        Ok(None) => Found::Unknown,
+        Err(_) => Found::Refused,
+    }
+}
+
+/// Where between two rows the answer changes, if it does.
+fn edge(map: &Map, judge: &dyn Fn(f64) -> Found, pair: &[(f64, Found)]) -> Option<f64> {
+    let [(mut low, below), (mut high, above)] = *pair else { return None };
+    if map.y.whole
+        || ![(Found::Settles, Found::Not), (Found::Not, Found::Settles)].contains(&(below, above))
+    {
+        return None;
+    }
+    for _ in 0..HALVINGS {
+        let middle = if map.y.log { (low * high).sqrt() } else { (low + high) / 2.0 };
+        match judge(middle) {
+            found if found == below => low = middle,
+            _ => high = middle,
+        }
+    }
+    Some(if map.y.log { (low * high).sqrt() } else { (low + high) / 2.0 })
+}
+
+fn drawn(map: &Map, columns: &[f64], judged: &[(Vec<(f64, Found)>, Vec<f64>)]) -> Value {
+    let points = |wanted: Found| -> Vec<(f64, f64)> {
+        let of = |(x, (found, _)): (&f64, &(Vec<(f64, Found)>, Vec<f64>))| {
+            let own = found.iter().filter(|(_, found)| *found == wanted);
+            own.map(|(y, _)| (*x, *y)).collect::<Vec<_>>()
+        };
+        columns.iter().zip(judged).flat_map(of).collect()
+    };
+    let names = [
+        ("settles", Found::Settles, 2),
+        ("does not", Found::Not, 1),
+        ("not known", Found::Unknown, 7),
+        ("refused", Found::Refused, 3),
+    ];
+    let mut series = Vec::new();
+    let mut counts = serde_json::Map::new();
+    for (name, wanted, colour) in names {
+        let points = points(wanted);
+        counts.insert(name.into(), points.len().into());
+        if !points.is_empty() {
+            series.push(Series::line(name, colour, points).with_mark(Mark::Dots));
+        }
+    }
+    // A column may have several edges: the first of all columns make one line, and so on.
+    let most = judged.iter().map(|(_, edges)| edges.len()).max().unwrap_or(0);
+    for at in 0..most {
+        let line = columns
+            .iter()
+            .zip(judged)
+            .map(|(x, (_, edges))| (*x, edges.get(at).copied().unwrap_or(f64::NAN)));
+        series.push(Series::line("boundary", 0, line.collect()).sharing("boundary"));
+    }
+    if let (Some(x), Some(y)) = (map.x.here, map.y.here) {
+        series.push(Series::line("here", 4, vec![(x, y)]).with_mark(Mark::Joined));
+    }
+    let figure = Figure {
+        title: "Where this algorithm settles".into(),
+        subtitle: "judged by theory at its own step sizes".into(),
+        x: map.x.axis(),
+        y: map.y.axis(),
+        series,
+    };
+    let edges: Vec<Value> = columns
+        .iter()
+        .zip(judged)
+        .map(|(x, (_, edges))| json!({ "x": x, "edges": edges }))
+        .collect();
+    json!({ "svg": figure.to_svg_of(Size::Screen), "counts": counts, "boundary": edges })
+}
