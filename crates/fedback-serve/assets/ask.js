@@ -3,10 +3,11 @@
 export class Refused extends Error {}
 
 async function refusal(answer) {
+  const text = await answer.text();
   try {
-    return new Refused((await answer.json()).error);
+    return new Refused(JSON.parse(text).error);
   } catch {
-    return new Refused(`the server answered ${answer.status}`);
+    return new Refused(text || `the server answered ${answer.status}`);
   }
 }
 
@@ -20,6 +21,19 @@ async function fetched(path, options) {
   }
   if (!answer.ok) throw await refusal(answer);
   return answer;
+}
+
+// What is said while an answer takes long: a store may be locked by somebody.
+const SLOW = 5000;
+
+// Does something; where it takes long, says so meanwhile.
+export async function patiently(work, say) {
+  const timer = setTimeout(() => say("no answer yet: the store may be locked, or is long; still waiting"), SLOW);
+  try {
+    return await work();
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 export const asJson = async (path, options) => (await fetched(path, options)).json();

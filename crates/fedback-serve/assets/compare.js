@@ -1,5 +1,5 @@
 // Several runs side by side.
-import { asJson } from "./ask.js";
+import { asJson, patiently } from "./ask.js";
 import { make, scrolled, select, short, table, words } from "./elements.js";
 import { Drawing } from "./figure.js";
 import { keep, known, troubled } from "./main.js";
@@ -35,6 +35,11 @@ class Compare {
     this.load();
   }
 
+  say(words) {
+    this.problem = words;
+    troubled();
+  }
+
   async load() {
     if (this.loading) {
       this.again = true;
@@ -44,7 +49,7 @@ class Compare {
     const began = performance.now();
     try {
       const asked = new URLSearchParams(this.query);
-      const answer = await asJson(`/api/compare?${asked}`);
+      const answer = await patiently(() => asJson(`/api/compare?${asked}`), (words) => this.say(words));
       if (this.closed) return;
       this.problem = answer.problem;
       this.controls(answer);

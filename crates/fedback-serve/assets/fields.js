@@ -46,6 +46,10 @@ export function fields(about, set) {
         number("How people react", `${key}.low`, "lowest sensitivity", own(sensitivity.low), { low: -1, high: 2 });
         number("How people react", `${key}.high`, "highest sensitivity", own(sensitivity.high), { low: -1, high: 2 });
       }
+      for (const [name, value] of Object.entries(sensitivity?.by_name ?? {})) {
+        const whole = `${key}.by_name.${JSON.stringify(name)}`;
+        number("Sensitivity of each client", whole, name, typeof value === "number" ? own(value) : null, { low: -0.5, high: 3 });
+      }
       if (Array.isArray(sensitivity) && sensitivity.length <= 60 && sensitivity.every((one) => typeof one === "number")) {
         sensitivity.forEach((value, at) => {
           const all = sensitivity.map((one) => own(one));

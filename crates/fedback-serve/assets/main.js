@@ -42,6 +42,8 @@ function open() {
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  const titles = { runs: "Runs", run: `Run ${rest[0]}`, compare: "Compare", "what-if": "What if" };
+  document.title = `${titles[name]} · fedback`;
   view.replaceChildren();
   current = VIEWS[name].open(view, rest, query);
   troubled();
@@ -66,7 +68,11 @@ export async function refresh() {
   try {
     const answer = await asJson(`/api/runs?since=${known.version}`);
     if (answer.whole) known.runs.clear();
-    for (const run of answer.runs) known.runs.set(run.run, run);
+    for (const run of answer.runs) {
+      const named = answer.parameters.map((key, at) => [key, run.values[at]]);
+      run.parameters = Object.fromEntries(named.filter(([, value]) => value !== null));
+      known.runs.set(run.run, run);
+    }
     for (const run of answer.removed) known.runs.delete(run);
     known.version = answer.version;
     known.parameters = answer.parameters;
@@ -100,5 +106,7 @@ addEventListener("hashchange", () => {
   view.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
+// Should the tab that listens have been put to sleep.
+setInterval(refresh, 20_000);
 open();
 refresh();

@@ -1,5 +1,5 @@
 // One run: how it stands, its curves as they grow, and what it was.
-import { asJson, asText } from "./ask.js";
+import { asJson, asText, patiently } from "./ask.js";
 import { make, scrolled, select, short, table, words } from "./elements.js";
 import { Drawing } from "./figure.js";
 import { keep, known, troubled } from "./main.js";
@@ -30,6 +30,11 @@ class Run {
     this.load();
   }
 
+  say(words) {
+    this.problem = words;
+    troubled();
+  }
+
   // One answer at a time: what changes meanwhile is asked for afterwards.
   async load() {
     if (this.loading) {
@@ -41,7 +46,7 @@ class Run {
     try {
       const asked = new URLSearchParams();
       for (const name of ["x", "y"]) if (this.query.get(name)) asked.set(name, this.query.get(name));
-      const about = await asJson(`/api/runs/${this.key}`);
+      const about = await patiently(() => asJson(`/api/runs/${this.key}`), (words) => this.say(words));
       if (this.closed) return;
       this.problem = null;
       this.about = about;

@@ -82,11 +82,7 @@ class Runs {
   columns() {
     const finals = new Set();
     for (const run of this.order) Object.keys(run.final ?? {}).forEach((name) => finals.add(name));
-    // What was set or swept comes before what merely differs.
-    const set = new Set(this.order.flatMap((run) => Object.keys(run.set ?? {})));
-    const asked = (key) => [...set].some((one) => key === one || key.startsWith(`${one}.`));
-    const differing = known.parameters.filter((key) => key !== "seed");
-    const parameters = [...differing.filter(asked), ...differing.filter((key) => !asked(key))].slice(0, 24);
+    const parameters = known.parameters.filter((key) => key !== "seed").slice(0, 24);
     return [
       { key: "id", title: "run", of: (run) => run.id },
       { key: "name", title: "name", of: (run) => run.name },

@@ -1,8 +1,8 @@
 // What if: every key of a spec under a hand, and what theory says of it at once.
 import { asJson, lines, postForText } from "./ask.js";
 import { make, save, scrolled, select, short, table, words } from "./elements.js";
-import { fields } from "./fields.js";
 import { Drawing } from "./figure.js";
+import { Form } from "./form.js";
 import { keep, troubled } from "./main.js";
 
 // What is asked at once, and what when the hand rests.
@@ -31,7 +31,7 @@ class WhatIf {
 
   build(view) {
     this.origin = make("div", { class: "row" });
-    this.form = make("form", { "aria-label": "settings", onsubmit: (event) => event.preventDefault() });
+    this.form = new Form(this.set, (assignments) => this.change(assignments));
     this.verdict = make("div", { role: "status", "aria-live": "polite" });
     this.cards = make("div", { class: "cards" });
     this.curveBar = make("div", { class: "row" });
@@ -48,7 +48,7 @@ class WhatIf {
       make("h2", {}, "The cheapest setting"), this.planned);
     for (const drawing of [this.factors, this.boundary]) drawing.host.hidden = true;
     view.append(make("h1", {}, "What if"), this.origin,
-      make("div", { class: "what" }, this.form, this.results));
+      make("div", { class: "what" }, this.form.element, this.results));
   }
 
   async begin() {
@@ -81,10 +81,9 @@ class WhatIf {
     this.from = from;
     this.text = text;
     this.set.clear();
-    this.base = null;
     this.mapped = false;
     this.boundary.host.hidden = true;
-    this.form.replaceChildren();
+    this.form.clear();
     this.keep();
     this.ask();
   }
@@ -164,7 +163,7 @@ class WhatIf {
       this.problem = null;
       troubled();
       this.spec = answer;
-      this.controls(answer);
+      this.form.show(answer);
       this.mapControls();
       return;
     }
@@ -179,85 +178,6 @@ class WhatIf {
     }
     if (part === "map") this.mapDrawn(answer, error);
     if (part === "plan") this.planDrawn(answer, error, progress);
-  }
-
-  controls(about) {
-    if (this.base && this.form.childElementCount > 0 && this.kind === about.spec.algorithm.kind) {
-      this.update(about);
-      return;
-    }
-    this.base ??= about;
-    this.kind = about.spec.algorithm.kind;
-    const focused = this.form.contains(document.activeElement) && document.activeElement.name;
-    this.fields = fields(about, this.set);
-    const groups = new Map();
-    for (const field of this.fields) {
-      if (!groups.has(field.group)) groups.set(field.group, []);
-      groups.get(field.group).push(this.control(field));
-    }
-    this.form.replaceChildren(...[...groups].map(([name, controls]) => {
-      const box = make("fieldset", {}, make("legend", {}, name));
-      if (controls.length > 12) box.append(make("details", {}, make("summary", {}, `${controls.length} of them`), controls));
-      else box.append(...controls);
-      return box;
-    }));
-    if (focused) this.form.elements[focused]?.focus();
-  }
-
-  // Fields follow what the spec has become, but for the one in hand.
-  update(about) {
-    const now = fields(about, this.set);
-    const same = now.length === this.fields.length && now.every((field, at) => field.key === this.fields[at].key);
-    if (!same) {
-      this.form.replaceChildren();
-      this.controls(about);
-      return;
-    }
-    now.forEach((field, at) => {
-      const own = this.fields[at];
-      own.show?.(field.value);
-      own.element.classList.toggle("changed", field.keys.some((key) => this.set.has(key)));
-    });
-  }
-
-  control(field) {
-    const changed = field.keys.some((key) => this.set.has(key));
-    const attributes = { class: changed ? "field changed" : "field" };
-    if (field.options) {
-      const choice = make("select", { name: field.key, "aria-label": field.label,
-        onchange: (event) => this.change(field.assign(event.target.value)) },
-      field.options.map(([value, text]) => make("option", { value, selected: value === field.value }, text)));
-      field.show = (value) => (choice.value = value);
-      field.element = make("div", attributes, make("span", { class: "word" }, field.label), choice);
-      return field.element;
-    }
-    const { low, high, log, whole } = field;
-    const share = (value) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
-    const value = (at) => {
-      const found = log ? low * (high / low) ** at : low + at * (high - low);
-      return whole ? Math.round(found) : Number(found.toPrecision(3));
-    };
-    const range = make("input", { type: "range", name: field.key, min: 0, max: 1000, step: 1,
-      "aria-label": field.label, "aria-valuetext": short(field.value) });
-    const exact = make("input", { type: "number", step: "any", "aria-label": `${field.label}, as a number` });
-    field.show = (now) => {
-      const at = String(Math.round(1000 * Math.min(1, Math.max(0, share(now)))));
-      if (document.activeElement !== range) range.value = at;
-      range.setAttribute("aria-valuetext", short(now));
-      if (document.activeElement !== exact) exact.value = String(now);
-    };
-    field.show(field.value);
-    range.addEventListener("input", () => {
-      const now = value(Number(range.value) / 1000);
-      exact.value = String(now);
-      range.setAttribute("aria-valuetext", short(now));
-      this.change(field.assign(now));
-    });
-    exact.addEventListener("input", () => {
-      if (exact.value !== "" && Number.isFinite(Number(exact.value))) this.change(field.assign(Number(exact.value)));
-    });
-    field.element = make("div", attributes, make("span", { class: "word" }, field.label), range, exact);
-    return field.element;
   }
 
   checked(answer, error) {
@@ -321,7 +241,7 @@ class WhatIf {
   }
 
   mapControls() {
-    const numbers = this.fields.filter((field) => !field.options);
+    const numbers = this.form.fields.filter((field) => !field.options);
     const names = numbers.map((field) => [field.key, field.label]);
     if (!numbers.some((field) => field.key === this.map.y)) {
       this.map.y = numbers.find((field) => field.key.startsWith("algorithm.step_size"))?.key ?? "";
@@ -345,7 +265,7 @@ class WhatIf {
 
   async judge(turn) {
     const range = (key) => {
-      const { low, high, log, whole, value } = this.fields.find((field) => field.key === key);
+      const { low, high, log, whole, value } = this.form.fields.find((field) => field.key === key);
       return { key, low, high, log: Boolean(log), whole: Boolean(whole), here: value };
     };
     this.mapNote.textContent = "judging…";

@@ -8,7 +8,7 @@ use crate::answer::{Answer, Refusal};
 
 const PAGE: &str = include_str!("../assets/page.html");
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("icon.svg", include_str!("../assets/icon.svg")),
     ("page.css", include_str!("../assets/page.css")),
     ("main.js", include_str!("../assets/main.js")),
@@ -16,6 +16,7 @@ const FILES: [(&str, &str); 11] = [
     ("elements.js", include_str!("../assets/elements.js")),
     ("fields.js", include_str!("../assets/fields.js")),
     ("figure.js", include_str!("../assets/figure.js")),
+    ("form.js", include_str!("../assets/form.js")),
     ("runs.js", include_str!("../assets/runs.js")),
     ("run.js", include_str!("../assets/run.js")),
     ("compare.js", include_str!("../assets/compare.js")),

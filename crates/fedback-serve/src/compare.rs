@@ -1,6 +1,7 @@
 //! Several runs: one figure, one table, what differs.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -23,6 +24,11 @@ use crate::stores::RunKey;
 /// Runs that are compared, at most.
 const MOST_RUNS: usize = 400;
 
+/// Records of each that are read.
+const MOST_RECORDS: usize = 800;
+/// How long all of their exact curves together are waited for.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 /// A run in a comparison.
 struct Compared {
     key: RunKey,
@@ -44,12 +50,15 @@ fn read(app: &App, asked: &Asked) -> Result<Vec<Compared>, Refusal> {
         return Err(Refusal::question("a run is there twice"));
     }
     let runs: Result<Vec<RecordedRun>, Refusal> =
-        keys.iter().map(|key| app.stores.read(*key)).collect();
+        keys.iter().map(|key| app.stores.read(*key, MOST_RECORDS)).collect();
     let runs = runs?;
     let labels = labels(&runs.iter().collect::<Vec<_>>());
     let all = keys.into_iter().zip(runs).zip(labels);
-    let compared = |((key, run), label)| {
-        let (outcome, _) = outcome(app, &run);
+    let until = Instant::now() + PATIENCE;
+    let compared = |((key, mut run), label): ((RunKey, RecordedRun), String)| {
+        let (outcome, _) = outcome(app, &run, until);
+        // They are in the curve now.
+        run.stored.records = Vec::new();
         Compared { key, run, outcome, label }
     };
     Ok(all.map(compared).collect())

@@ -12,6 +12,7 @@
 mod answer;
 mod assets;
 mod compare;
+mod exacts;
 mod figure;
 mod guard;
 mod listing;

@@ -4,7 +4,8 @@
 //! first, and is shown from the first slice on. A run is read again when its mark has changed. Every
 //! change has a number, by which a page asks for what it does not have yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fedback_lab::store::{Glance, Mark, RunId, Store};
@@ -24,8 +25,10 @@ pub struct Listing {
     version: u64,
     /// Whoever has seen less has seen another server.
     first: u64,
-    /// The keys of specs in which the runs differ, and since when it is these.
-    differing: Vec<String>,
+    /// Every key of a spec that has been seen, once.
+    names: HashSet<Arc<str>>,
+    /// The keys in which the runs differ, and since when it is these.
+    differing: Vec<Arc<str>>,
     differing_since: u64,
 }
 
@@ -43,17 +46,19 @@ struct Shelf {
 #[derive(Debug)]
 struct Row {
     version: u64,
-    mark: Mark,
-    line: Map<String, Value>,
-    /// The keys of its spec.
-    keys: Vec<(String, Value)>,
+    fresh: Fresh,
 }
 
 /// A run as it was read just now.
+#[derive(Debug)]
 pub struct Fresh {
     mark: Mark,
-    line: Map<String, Value>,
-    keys: Vec<(String, Value)>,
+    /// What is listed of it, as the inside of a JSON object: it is sent far more often than read.
+    line: String,
+    /// The keys of its spec that have been set or swept.
+    set: Vec<String>,
+    /// The keys of its spec, with their values as JSON.
+    keys: Vec<(Arc<str>, Box<str>)>,
 }
 
 /// What a look at a store has found.
@@ -86,7 +91,7 @@ impl Listing {
 
     /// The marks of a store's runs as they were last read.
     pub fn marks(&self, store: usize) -> HashMap<RunId, Mark> {
-        self.shelves[store].rows.iter().map(|(id, row)| (*id, row.mark)).collect()
+        self.shelves[store].rows.iter().map(|(id, row)| (*id, row.fresh.mark)).collect()
     }
 
     /// Something changed that is no run: pages should look.
@@ -107,13 +112,20 @@ impl Listing {
             shelf.rows.remove(&id);
             shelf.removed.push((id, version));
         }
-        for (id, Fresh { mark, line, keys }) in found.fresh {
+        for (id, mut fresh) in found.fresh {
             shelf.removed.retain(|(removed, _)| *removed != id);
-            shelf.rows.insert(id, Row { version, mark, line, keys });
+            for (key, _) in &mut fresh.keys {
+                match self.names.get(&**key) {
+                    Some(known) => *key = known.clone(),
+                    None => drop(self.names.insert(key.clone())),
+                }
+            }
+            shelf.rows.insert(id, Row { version, fresh });
         }
         (shelf.unread, shelf.trouble) = (found.unread, found.trouble);
         self.version = version;
-        let differing = differing(self.shelves.iter().flat_map(|shelf| shelf.rows.values()));
+        let rows = self.shelves.iter().flat_map(|shelf| shelf.rows.values());
+        let differing = differing(rows.map(|row| &row.fresh));
         if differing != self.differing {
             (self.differing, self.differing_since) = (differing, version);
         }
@@ -121,19 +133,23 @@ impl Listing {
     }
 
     /// What has changed since a version, as JSON.
-    pub fn since(&self, since: u64, stores: &Stores) -> Value {
+    pub fn since(&self, since: u64, stores: &Stores) -> String {
         let whole = since < self.first || since < self.differing_since || since > self.version;
         let is_new = |version: u64| whole || version > since;
-        let (mut runs, mut removed) = (Vec::new(), Vec::new());
+        let (mut runs, mut removed) = (String::new(), Vec::new());
         for (store, shelf) in self.shelves.iter().enumerate() {
             for (id, row) in shelf.rows.iter().rev().filter(|(_, row)| is_new(row.version)) {
-                let mut line = Map::new();
-                line.insert("run".into(), json!(RunKey { store, id: *id }.to_string()));
-                line.insert("store".into(), json!(store));
-                line.extend(row.line.clone());
-                let shown = row.keys.iter().filter(|(key, _)| self.differing.contains(key));
-                line.insert("parameters".into(), Value::Object(shown.cloned().collect()));
-                runs.push(Value::Object(line));
+                let key = RunKey { store, id: *id };
+                let comma = if runs.is_empty() { "" } else { "," };
+                let line = &row.fresh.line;
+                runs +=
+                    &format!("{comma}{{\"run\":\"{key}\",\"store\":{store},{line},\"values\":[");
+                for (place, wanted) in self.differing.iter().enumerate() {
+                    let found = row.fresh.keys.iter().find(|(key, _)| key == wanted);
+                    runs += if place > 0 { "," } else { "" };
+                    runs += found.map_or("null", |(_, value)| value);
+                }
+                runs += "]}";
             }
             let gone = shelf.removed.iter().filter(|(_, version)| is_new(*version));
             removed.extend(gone.map(|(id, _)| RunKey { store, id: *id }.to_string()));
@@ -144,11 +160,13 @@ impl Listing {
                 "unread": shelf.unread, "trouble": shelf.trouble,
             })
         });
-        json!({
-            "format": 1, "version": self.version, "whole": whole,
-            "stores": shelves.collect::<Vec<_>>(), "parameters": self.differing,
-            "runs": runs, "removed": removed,
-        })
+        let differing: Vec<&str> = self.differing.iter().map(|key| &**key).collect();
+        let (shelves, differing) = (json!(shelves.collect::<Vec<_>>()), json!(differing));
+        let (version, removed) = (self.version, json!(removed));
+        format!(
+            "{{\"format\":1,\"version\":{version},\"whole\":{whole},\"stores\":{shelves},\
+             \"parameters\":{differing},\"removed\":{removed},\"runs\":[{runs}]}}"
+        )
     }
 }
 
@@ -194,31 +212,36 @@ impl Fresh {
         let glance = match store.glance(id) {
             Ok(glance) => glance,
             Err(error) => {
-                let line = json!({
+                let line = inside(&json!({
                     "id": id, "name": "", "state": "damaged", "problem": error.to_string(),
-                });
-                let line = line.as_object().cloned().unwrap_or_default();
-                return Fresh { mark, line, keys: Vec::new() };
+                }));
+                return Fresh { mark, line, set: Vec::new(), keys: Vec::new() };
             }
         };
-        let mut line = match json!(glance.summary) {
-            Value::Object(line) => line,
-            _ => Map::new(),
-        };
-        let last =
-            glance.measured().into_iter().map(|(name, value)| (name.to_string(), json!(value)));
-        line.insert("final".into(), Value::Object(last.collect()));
-        Fresh { mark, line, keys: keys(&glance) }
+        let mut line = json!(glance.summary);
+        let last = glance.measured().into_iter().map(|(name, value)| (name.into(), json!(value)));
+        line["final"] = Value::Object(last.collect::<Map<String, Value>>());
+        let set = glance.summary.set.keys().cloned().collect();
+        if let Some(line) = line.as_object_mut() {
+            line.remove("set");
+        }
+        Fresh { mark, line: inside(&line), set, keys: keys(&glance) }
     }
 }
 
+/// A JSON object without its braces.
+fn inside(object: &Value) -> String {
+    let text = object.to_string();
+    text[1..text.len() - 1].into()
+}
+
 /// The keys of a run's spec by which it could differ from others, but its name.
-fn keys(glance: &Glance) -> Vec<(String, Value)> {
+fn keys(glance: &Glance) -> Vec<(Arc<str>, Box<str>)> {
     let mut found = Vec::new();
     let table: toml::Table = toml::from_str(&glance.spec).unwrap_or_default();
     gather("", json!(table), &mut found);
     found.retain(|(key, _)| key != "name");
-    found
+    found.into_iter().map(|(key, value)| (key.into(), value.to_string().into())).collect()
 }
 
 fn gather(key: &str, value: Value, found: &mut Vec<(String, Value)>) {
@@ -241,25 +264,35 @@ fn gather(key: &str, value: Value, found: &mut Vec<(String, Value)>) {
     }
 }
 
-/// The keys whose values are not the same in all runs, in the order in which runs have them.
-fn differing<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<String> {
+/// The keys whose values are not the same in all runs: those that were set or swept, then the others,
+/// in the order in which runs have them.
+fn differing<'a>(rows: impl Iterator<Item = &'a Fresh> + Clone) -> Vec<Arc<str>> {
     struct Seen<'a> {
-        first: &'a Value,
+        first: &'a str,
         differs: bool,
         count: usize,
     }
     let (mut order, mut seen, mut total) = (Vec::new(), HashMap::<&str, Seen<'_>>::new(), 0);
-    for row in rows.filter(|row| !row.keys.is_empty()) {
+    for row in rows.clone().filter(|row| !row.keys.is_empty()) {
         total += 1;
         for (key, value) in &row.keys {
             let one = seen.entry(key).or_insert_with(|| {
-                order.push(key.as_str());
+                order.push(key);
                 Seen { first: value, differs: false, count: 0 }
             });
-            one.differs |= one.first != value;
+            one.differs |= *one.first != **value;
             one.count += 1;
         }
     }
-    order.retain(|key| seen[key].differs || seen[key].count < total);
-    order.into_iter().map(String::from).collect()
+    order.retain(|key| seen[&***key].differs || seen[&***key].count < total);
+    let set: BTreeSet<&String> = rows.flat_map(|row| &row.set).collect();
+    let is_set = |key: &str| {
+        let below = |one: &&String| {
+            key.strip_prefix(one.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        set.iter().any(|one| below(one))
+    };
+    order.sort_by_key(|key| !is_set(key));
+    order.into_iter().cloned().collect()
 }

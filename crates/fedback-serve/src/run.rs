@@ -1,8 +1,5 @@
 //! One run: what it was, how it stands, its curves.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::Json;
@@ -20,80 +17,28 @@ use crate::answer::{Answer, Refusal, beside, csv, svg};
 use crate::figure::Asked;
 use crate::server::App;
 use crate::stores::RunKey;
-use crate::watch::Watch;
 
-/// Records of an exact curve, at most: no picture shows more.
-const MOST_EXACT: u64 = 2000;
-/// Exact curves that are kept.
-const KEPT: usize = 64;
+/// Records of a run that are read for a picture: several for every pixel across.
+const MOST_RECORDS: usize = 6000;
 /// How long a picture waits for its exact curve, before it is drawn without.
 const PATIENCE: Duration = Duration::from_millis(120);
 
-/// Exact curves of runs, each worked out once, beside the answers.
-#[derive(Default)]
-pub struct Exacts {
-    known: Mutex<HashMap<String, Exact>>,
-    done: Condvar,
-    /// One at a time: they are not to take the machine from the runs.
-    working: Mutex<()>,
-}
-
-#[derive(Clone)]
-enum Exact {
-    Pending,
-    Known(Option<Arc<Outcome>>),
-}
-
-impl Exacts {
-    /// The exact curve beside a run; none where there is none, or not yet: then pages are told later.
-    fn of(self: &Arc<Self>, run: &RecordedRun, watch: &Arc<Watch>) -> (Option<Outcome>, bool) {
-        let key = run.stored.run.plan_hash.clone();
-        let mut known = lock(&self.known);
-        if !known.contains_key(&key) {
-            if known.len() >= KEPT {
-                known.clear();
-            }
-            known.insert(key.clone(), Exact::Pending);
-            let (own, watch, key) = (self.clone(), watch.clone(), key.clone());
-            // The plan is built again from the store's text, beside this answer.
-            let plan = run.plan();
-            let most = MOST_EXACT;
-            thread::spawn(move || {
-                let _alone = lock(&own.working);
-                let exact = plan.ok().and_then(|plan| fedback_lab::exact::at(plan.whole()?, most));
-                lock(&own.known).insert(key, Exact::Known(exact.map(Arc::new)));
-                own.done.notify_all();
-                watch.tick();
-            });
-        }
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match known.get(&key) {
-                Some(Exact::Known(exact)) => return (exact.as_deref().cloned(), false),
-                Some(Exact::Pending) if Instant::now() < until => {}
-                Some(Exact::Pending) | None => return (None, true),
-            }
-            let wait = self.done.wait_timeout(known, Duration::from_millis(10));
-            known = wait.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A run with what is exact of it, as far as that is known.
-pub fn outcome(app: &App, run: &RecordedRun) -> (Outcome, bool) {
-    let (exact, pending) = app.exacts.of(run, &app.watch);
+/// A run with what is exact of it, and whether that is still being worked out.
+pub fn outcome(app: &App, run: &RecordedRun, until: Instant) -> (Outcome, bool) {
+    let (exact, pending) = app.exacts.of(run, until);
     (run.measured().with_exact(exact), pending)
+}
+
+fn seen(app: &App, key: RunKey) -> Result<(RecordedRun, Outcome, bool), Refusal> {
+    let run = app.stores.read(key, MOST_RECORDS)?;
+    let (outcome, pending) = outcome(app, &run, Instant::now() + PATIENCE);
+    Ok((run, outcome, pending))
 }
 
 /// `GET /api/runs/{run}`: all about it but its curve.
 pub async fn about(State(app): State<App>, Path(key): Path<RunKey>) -> Answer {
     let answer = beside(move || {
-        let run = app.stores.read(key)?;
-        let (outcome, pending) = outcome(&app, &run);
+        let (run, outcome, pending) = seen(&app, key)?;
         let shown = Shown::with(&run, &outcome);
         let mut names: Vec<&str> = outcome
             .curve
@@ -154,8 +99,7 @@ pub async fn figure(
     Query(asked): Query<Asked>,
 ) -> Answer {
     let drawn = beside(move || {
-        let run = app.stores.read(key)?;
-        let (outcome, _) = outcome(&app, &run);
+        let (run, outcome, _) = seen(&app, key)?;
         let label = match run.set.is_empty() {
             true => "simulated".into(),
             false => label_of(&run.spec.name, &run.set),
@@ -170,6 +114,7 @@ pub async fn figure(
 /// `GET /api/runs/{run}/curve.csv`: every record, as `fedback export` writes them.
 pub async fn curve(State(app): State<App>, Path(key): Path<RunKey>) -> Answer {
     let name = format!("run-{}.csv", key.id);
-    let text = beside(move || Ok::<_, Refusal>(app.stores.read_whole(key)?.outcome().to_csv()));
+    let text =
+        beside(move || Ok::<_, Refusal>(app.stores.read(key, usize::MAX)?.outcome().to_csv()));
     Ok(csv(&name, text.await?))
 }

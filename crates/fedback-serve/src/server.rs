@@ -18,8 +18,8 @@ use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 
 use crate::answer::{Answer, Refusal, beside, json_text};
+use crate::exacts::Exacts;
 use crate::guard::{self, Guard};
-use crate::run::Exacts;
 use crate::stores::Stores;
 use crate::watch::Watch;
 use crate::what_if::Desk;
@@ -109,10 +109,11 @@ impl Server {
             .map_err(fail)?;
         let Settings { stores, specs, token, hosts, .. } = self.settings;
         let stores = Stores { paths: stores };
+        let watch = Watch::start(stores.clone());
         let app = App {
-            watch: Watch::start(stores.clone()),
+            exacts: Exacts::start(watch.clone()),
+            watch,
             stores,
-            exacts: Arc::default(),
             desk: Arc::new(Desk::new(specs)),
         };
         let guard = Guard { hosts, token, port: self.address.port() };
@@ -151,7 +152,7 @@ struct Since {
 
 /// `GET /api/runs?since=VERSION`.
 async fn runs(State(app): State<App>, Query(Since { since }): Query<Since>) -> Answer {
-    let text = beside(move || Ok(app.watch.list(since).to_string()));
+    let text = beside(move || Ok(app.watch.list(since)));
     Ok(json_text(text.await?))
 }
 

@@ -11,9 +11,6 @@ use serde::{Deserialize, Deserializer};
 
 use crate::answer::Refusal;
 
-/// Records of a run that are read for a picture: two for every pixel across, in good measure.
-const MOST_RECORDS: usize = 6000;
-
 /// A run by the place of its store among those that are shown, and its number there: `0.3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
@@ -63,14 +60,9 @@ impl Stores {
         Ok(Store::open_existing(path)?)
     }
 
-    /// Reads a run for a look at it, without most of the records of a long curve.
-    pub fn read(&self, key: RunKey) -> Result<RecordedRun, Refusal> {
-        Ok(RecordedRun::of(self.of(key)?.load_thinned(key.id, MOST_RECORDS)?)?)
-    }
-
-    /// Reads a run with all of its records.
-    pub fn read_whole(&self, key: RunKey) -> Result<RecordedRun, Refusal> {
-        Ok(RecordedRun::of(self.of(key)?.load(key.id)?)?)
+    /// Reads a run for a look at it: of a long curve about `most` records.
+    pub fn read(&self, key: RunKey, most: usize) -> Result<RecordedRun, Refusal> {
+        Ok(RecordedRun::of(self.of(key)?.load_thinned(key.id, most)?)?)
     }
 
     fn of(&self, key: RunKey) -> Result<Store, Refusal> {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::listing::{self, Listing};
@@ -68,7 +67,7 @@ impl Watch {
     }
 
     /// The list, or what has changed in it.
-    pub fn list(&self, since: u64) -> Value {
+    pub fn list(&self, since: u64) -> String {
         let mut seen = self.lock();
         seen.asked = Instant::now();
         let until = seen.asked + PATIENCE;

@@ -9,11 +9,11 @@ use fedback_lab::check::settles;
 use fedback_lab::experiment::Experiment;
 use fedback_lab::figure::{Axis, Figure, Mark, Scale, Series, Size};
 use fedback_lab::spec::Document;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::document::Described;
+use super::document::{Described, STRENGTH, changed};
 use crate::answer::Refusal;
 
 /// Columns and rows of the lattice.
@@ -54,12 +54,26 @@ enum Found {
     Settles,
     Not,
     Unknown,
+    /// There is no such setting.
     Refused,
+    /// There was no time for it.
+    Late,
+}
+
+/// All rows at one place across.
+struct Column {
+    x: f64,
+    found: Vec<(f64, Found)>,
+    /// Where the answer changes from one row to the next.
+    edges: Vec<f64>,
 }
 
 impl Range {
     fn check(&self) -> Result<(), Refusal> {
         let Range { key, low, high, log, .. } = self;
+        if key.contains(['=', '#', '\n']) {
+            return Err(Refusal::question("a key of the map: allowed: a dotted key of the spec"));
+        }
         let ordered = low.is_finite() && high.is_finite() && low < high;
         match ordered && (!log || *low > 0.0) {
             true => Ok(()),
@@ -105,49 +119,39 @@ pub fn map(
     if map.x.key == map.y.key {
         return Err(Refusal::question(format!("{}: is there twice", map.x.key)));
     }
-    // Files are read and keys are checked once; then keys alone change.
-    let base = document(described)?;
+    // Files are checked once; then these two keys alone change, before everything is multiplied.
+    let (plain, strength) = described.apart();
+    let base = document(&plain)?;
+    let mapped = [&map.x.key, &map.y.key].iter().any(|key| *key == STRENGTH);
+    let strength = if mapped { Vec::new() } else { strength };
     let until = Instant::now() + MOST_TIME;
     let judge = |x: f64, y: f64| -> Found {
         if is_over() || Instant::now() > until {
-            return Found::Refused;
+            return Found::Late;
         }
-        judged(&base, described, [map.x.assignment(x), map.y.assignment(y)])
+        let keys = [map.x.assignment(x), map.y.assignment(y)];
+        judged(&base, &keys.into_iter().chain(strength.iter().cloned()).collect::<Vec<_>>())
     };
     let share = |at: usize, of: usize| at as f64 / (of - 1) as f64;
     let mut columns: Vec<f64> = (0..COLUMNS).map(|at| map.x.at(share(at, COLUMNS))).collect();
     columns.dedup();
     let mut rows: Vec<f64> = (0..ROWS).map(|at| map.y.at(share(at, ROWS))).collect();
     rows.dedup();
-    let column = |&x: &f64| -> (Vec<(f64, Found)>, Vec<f64>) {
+    let column = |&x: &f64| -> Column {
         let found: Vec<(f64, Found)> = rows.iter().map(|&y| (y, judge(x, y))).collect();
-        let edges = found.windows(2).filter_map(|pair| edge(map, &|y| judge(x, y), pair));
-        let edges = edges.collect();
-        (found, edges)
+        let edges = found.windows(2).filter_map(|pair| edge(map, &|y| judge(x, y), pair)).collect();
+        Column { x, found, edges }
     };
-    let judged: Vec<_> =
-        (0..columns.len()).into_par_iter().map(|at| column(&columns[at])).collect();
+    let judged: Vec<Column> = columns.par_iter().map(column).collect();
     if is_over() {
         return Err(Refusal::question("nobody waits for it"));
     }
-    Ok(drawn(map, &columns, &judged))
+    Ok(drawn(map, &judged))
 }
 
-fn judged(base: &Document, described: &Described, set: [String; 2]) -> Found {
-    let mut changed = base.clone();
-    let (strength, keys): (Vec<&String>, Vec<&String>) =
-        set.iter().partition(|one| one.starts_with("strength="));
-    for key in keys {
-        if changed.set(key).is_err() {
-            return Found::Refused;
-        }
-    }
-    let changed = match strength.is_empty() {
-        true => Ok(changed),
-        // What was set before is divided out again.
-        false => described.with_strength(changed, &strength),
-    };
-    let plan = changed.and_then(|document| Ok(Experiment::only(&document)?));
+fn judged(base: &Document, set: &[String]) -> Found {
+    let document = changed(base.clone(), set);
+    let plan = document.and_then(|document| Ok(Experiment::only(&document)?));
     match plan.and_then(|plan| Ok(settles(&plan)?)) {
         Ok(Some(true)) => Found::Settles,
         Ok(Some(false)) => Found::Not,
@@ -174,19 +178,20 @@ fn edge(map: &Map, judge: &dyn Fn(f64) -> Found, pair: &[(f64, Found)]) -> Optio
     Some(if map.y.log { (low * high).sqrt() } else { (low + high) / 2.0 })
 }
 
-fn drawn(map: &Map, columns: &[f64], judged: &[(Vec<(f64, Found)>, Vec<f64>)]) -> Value {
+fn drawn(map: &Map, columns: &[Column]) -> Value {
     let points = |wanted: Found| -> Vec<(f64, f64)> {
-        let of = |(x, (found, _)): (&f64, &(Vec<(f64, Found)>, Vec<f64>))| {
-            let own = found.iter().filter(|(_, found)| *found == wanted);
-            own.map(|(y, _)| (*x, *y)).collect::<Vec<_>>()
+        let of = |column: &Column| {
+            let own = column.found.iter().filter(|(_, found)| *found == wanted);
+            own.map(|(y, _)| (column.x, *y)).collect::<Vec<_>>()
         };
-        columns.iter().zip(judged).flat_map(of).collect()
+        columns.iter().flat_map(of).collect()
     };
     let names = [
         ("settles", Found::Settles, 2),
         ("does not", Found::Not, 1),
         ("not known", Found::Unknown, 7),
         ("refused", Found::Refused, 3),
+        ("not looked at, it takes too long", Found::Late, 6),
     ];
     let mut series = Vec::new();
     let mut counts = serde_json::Map::new();
@@ -198,12 +203,10 @@ fn drawn(map: &Map, columns: &[f64], judged: &[(Vec<(f64, Found)>, Vec<f64>)]) -
         }
     }
     // A column may have several edges: the first of all columns make one line, and so on.
-    let most = judged.iter().map(|(_, edges)| edges.len()).max().unwrap_or(0);
+    let most = columns.iter().map(|column| column.edges.len()).max().unwrap_or(0);
     for at in 0..most {
-        let line = columns
-            .iter()
-            .zip(judged)
-            .map(|(x, (_, edges))| (*x, edges.get(at).copied().unwrap_or(f64::NAN)));
+        let edge = |column: &Column| column.edges.get(at).copied().unwrap_or(f64::NAN);
+        let line = columns.iter().map(|column| (column.x, edge(column)));
         series.push(Series::line("boundary", 0, line.collect()).sharing("boundary"));
     }
     if let (Some(x), Some(y)) = (map.x.here, map.y.here) {
@@ -216,10 +219,7 @@ fn drawn(map: &Map, columns: &[f64], judged: &[(Vec<(f64, Found)>, Vec<f64>)]) -
         y: map.y.axis(),
         series,
     };
-    let edges: Vec<Value> = columns
-        .iter()
-        .zip(judged)
-        .map(|(x, (_, edges))| json!({ "x": x, "edges": edges }))
-        .collect();
+    let edges = columns.iter().map(|column| json!({ "x": column.x, "edges": column.edges }));
+    let edges: Vec<Value> = edges.collect();
     json!({ "svg": figure.to_svg_of(Size::Screen), "counts": counts, "boundary": edges })
 }

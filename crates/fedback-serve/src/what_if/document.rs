@@ -12,7 +12,7 @@ use crate::stores::{RunKey, Stores};
 /// The spec to begin with where nothing is there yet.
 const EXAMPLE: &str = include_str!("../../assets/example.toml");
 /// Multiplies every sensitivity; no key of a spec.
-const STRENGTH: &str = "strength";
+pub const STRENGTH: &str = "strength";
 /// Keys that name files, wherever they are.
 const FILES: [&str; 2] = ["path", "resamples"];
 
@@ -34,38 +34,22 @@ impl Described {
     /// The document with all that is set. It may read the files that it read before, and no others:
     /// whoever sees the page sees what is in them.
     pub fn document(&self, stores: &Stores, specs: &[PathBuf]) -> Result<Document, Refusal> {
-        let mut document = self.origin(stores, specs)?;
-        let known = files(document.table());
-        let known = if self.from == "text" { Vec::new() } else { known };
-        let (strength, set): (Vec<&String>, Vec<&String>) =
-            self.set.iter().partition(|one| key_of(one) == STRENGTH);
-        for assignment in set {
-            match assignment.split_once('=') {
-                Some((key, "")) => document = without(document, key.trim()),
-                _ => document.set(assignment)?,
-            }
-        }
-        if let Some(other) = files(document.table()).into_iter().find(|file| !known.contains(file))
-        {
-            let why = format!(
+        let origin = self.origin(stores, specs)?;
+        let known = if self.from == "text" { Vec::new() } else { files(origin.table()) };
+        let document = changed(origin, &self.set)?;
+        match files(document.table()).into_iter().find(|file| !known.contains(file)) {
+            None => Ok(document),
+            Some(other) => Err(Refusal::question(format!(
                 "found \"{other}\": the page reads no file but those of recorded runs and of \
                  `fedback serve --spec FILE`; start it with such a spec"
-            );
-            return Err(Refusal::question(why));
+            ))),
         }
-        for assignment in strength {
-            document = strengthened(document, assignment)?;
-        }
-        Ok(document)
     }
 
-    /// A document of this description with another strength than it was given.
-    pub fn with_strength(&self, document: Document, to: &[&String]) -> Result<Document, Refusal> {
-        let own = self.set.iter().filter(|one| key_of(one) == STRENGTH);
-        let given = own.filter_map(|one| one.split_once('=')?.1.trim().parse::<f64>().ok());
-        let document =
-            strengthened(document, &format!("{STRENGTH}={:?}", 1.0 / given.product::<f64>()))?;
-        to.iter().try_fold(document, |document, one| strengthened(document, one))
+    /// The same without strength, and what that is set to.
+    pub fn apart(&self) -> (Described, Vec<String>) {
+        let (strength, set) = self.set.iter().cloned().partition(|one| key_of(one) == STRENGTH);
+        (Described { set, ..self.clone() }, strength)
     }
 
     fn origin(&self, stores: &Stores, specs: &[PathBuf]) -> Result<Document, Refusal> {
@@ -81,7 +65,7 @@ impl Described {
         }
         if let Some(key) = self.from.strip_prefix("run:") {
             let key: RunKey = key.parse().map_err(Refusal::question)?;
-            let run = stores.read(key)?;
+            let run = stores.read(key, 0)?;
             let table: Table = toml::from_str(&run.stored.run.spec).unwrap_or_default();
             let directory = PathBuf::from(&run.stored.run.directory);
             return Ok(Document::of(table, &format!("run {}", key.id), directory));
@@ -96,6 +80,19 @@ impl Described {
             }
         }
     }
+}
+
+/// A document with keys set or taken away, and then its sensitivities multiplied.
+pub fn changed(mut document: Document, set: &[String]) -> Result<Document, Refusal> {
+    let (strength, keys): (Vec<&String>, Vec<&String>) =
+        set.iter().partition(|one| key_of(one) == STRENGTH);
+    for assignment in keys {
+        match assignment.split_once('=') {
+            Some((key, "")) => document = without(document, key.trim()),
+            _ => document.set(assignment)?,
+        }
+    }
+    strength.into_iter().try_fold(document, |document, one| strengthened(document, one))
 }
 
 /// The document without a key.

@@ -1,6 +1,7 @@
 //! The server as a browser meets it: over a socket of this machine.
 
 mod asked;
+mod federation;
 mod guarded;
 mod shown;
 mod what_if;

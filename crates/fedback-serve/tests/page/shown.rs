@@ -18,7 +18,7 @@ fn the_list_has_what_differs_and_how_runs_ended() {
     let runs = list["runs"].as_array().unwrap();
     let ids: Vec<i64> = runs.iter().map(|run| run["id"].as_i64().unwrap()).collect();
     assert_eq!(ids, [3, 2, 1], "newest first");
-    assert_eq!(runs[0]["parameters"]["algorithm.local_steps"], 5);
+    assert_eq!(runs[0]["values"], json!([5]));
     assert_eq!((&runs[0]["state"], &runs[0]["tags"]), (&json!("done"), &json!(["first"])));
     assert!(runs[0]["final"]["distance_sq"]["mean"].as_f64().unwrap() > 0.0);
 }
