@@ -1,6 +1,6 @@
 // Several runs side by side.
 import { asJson, patiently } from "./ask.js";
-import { make, scrolled, select, short, table, words } from "./elements.js";
+import { make, replace, scrolled, select, short, table, words } from "./elements.js";
 import { Drawing } from "./figure.js";
 import { keep, known, troubled } from "./main.js";
 
@@ -101,7 +101,7 @@ class Compare {
     ]);
     const differs = Object.entries(answer.differs).map(([key, values]) =>
       [key.replace(/^spec\./, ""), ...values.map((value) => (typeof value === "number" ? short(value) : words(value)))]);
-    this.below.replaceChildren(
+    replace(this.below,
       make("h2", {}, "Last records"), scrolled("last records", table(head, rows)),
       make("h2", {}, "What differs"),
       differs.length > 0

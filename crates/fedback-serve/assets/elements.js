@@ -69,3 +69,23 @@ export function save(name, content, type) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
+
+const called = (element) =>
+  element.getAttribute("aria-label") ?? element.getAttribute("href") ?? element.textContent;
+
+// Puts other content in place of the last, and leaves whoever reads it where they were: what has the
+// focus, what is scrolled, what is unfolded.
+export function replace(container, ...children) {
+  const focus = document.activeElement;
+  const focused = container.contains(focus) ? called(focus) : null;
+  const boxes = () => [...container.querySelectorAll(".scroll")];
+  const folds = () => [...container.querySelectorAll("details")];
+  const places = new Map(boxes().map((box) => [called(box), [box.scrollLeft, box.scrollTop]]));
+  const open = new Set(folds().filter((fold) => fold.open).map((fold) => fold.firstChild.textContent));
+  container.replaceChildren(...children);
+  for (const box of boxes()) box.scrollTo(...(places.get(called(box)) ?? [0, 0]));
+  for (const fold of folds()) fold.open ||= open.has(fold.firstChild.textContent);
+  if (focused === null) return;
+  const all = [...container.querySelectorAll("a, summary, [tabindex]")];
+  all.find((element) => called(element) === focused)?.focus({ preventScroll: true });
+}

@@ -1,6 +1,6 @@
 // One run: how it stands, its curves as they grow, and what it was.
 import { asJson, asText, patiently } from "./ask.js";
-import { make, scrolled, select, short, table, words } from "./elements.js";
+import { make, replace, scrolled, select, short, table, words } from "./elements.js";
 import { Drawing } from "./figure.js";
 import { keep, known, troubled } from "./main.js";
 
@@ -75,7 +75,7 @@ class Run {
     const link = (text, href) => make("a", { href }, text);
     const from = new URLSearchParams({ from: `run:${this.key}` });
     const more = Object.entries(shown.set).map(([key, value]) => `${key} = ${words(value)}`).join(", ");
-    this.head.replaceChildren(
+    replace(this.head,
       make("p", { class: "small" }, link("All runs", "#/runs"), ` · store ${about.store}`),
       make("h1", {}, `Run ${shown.id}: ${shown.name}`),
       make("p", {},
@@ -86,15 +86,13 @@ class Run {
       shown.note ? make("p", {}, shown.note) : "",
       more ? make("p", { class: "quiet small" }, more) : "",
       shown.failure ? make("p", { class: "trouble" }, shown.failure) : "",
+      make("p", { class: "row" }, link("What if…", `#/what-if?${from}`),
+        link("Compare with others", `#/compare?runs=${[...new Set([this.key, ...known.selected])].join(",")}`)),
     );
     this.controls(about);
-    this.facts.replaceChildren(...this.sections(about));
-    this.below.replaceChildren(...this.federation(about), make("details", {},
+    replace(this.facts, ...this.sections(about));
+    replace(this.below, ...this.federation(about), make("details", {},
       make("summary", {}, "Spec as it was planned"), scrolled("spec", make("pre", {}, about.text))));
-    const row = make("p", { class: "row" },
-      link("What if…", `#/what-if?${from}`),
-      link("Compare with others", `#/compare?runs=${[...new Set([this.key, ...known.selected])].join(",")}`));
-    this.head.append(row);
   }
 
   controls(about) {

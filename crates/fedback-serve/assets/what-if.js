@@ -1,6 +1,6 @@
 // What if: every key of a spec under a hand, and what theory says of it at once.
 import { asJson, lines, postForText } from "./ask.js";
-import { make, save, scrolled, select, short, table, words } from "./elements.js";
+import { make, replace, save, scrolled, select, short, table, words } from "./elements.js";
 import { Drawing } from "./figure.js";
 import { Form } from "./form.js";
 import { keep, troubled } from "./main.js";
@@ -208,7 +208,7 @@ class WhatIf {
     const rows = check.per_client.map((one) => [one.client, one.weight, one.signed_sensitivity ?? one.sensitivity, one.share,
       make("meter", { min: 0, max: most, value: Math.max(0, one.share ?? 0), "aria-label": `share of client ${one.client}` }),
       one.without?.verdict ?? "–"]);
-    this.clients.replaceChildren(make("p", {}, check.tips),
+    replace(this.clients, make("p", {}, check.tips),
       scrolled("clients", table(["client", "weight", "sensitivity", "share", "", "without it"], rows, { class: "bars" })));
     this.factors.host.hidden = !svg;
     if (svg) this.factors.show(svg);

@@ -1,7 +1,7 @@
 //! Where a run settles and where it does not, over any two keys of its spec.
 //!
-//! A lattice of settings is judged, then the edge between neighbours above each other that were judged
-//! differently is found by halving: sharper than any lattice that there is time for.
+//! A lattice of settings is judged, then the edge between neighbours that were judged differently is
+//! found by halving: sharper than any lattice that there is time for.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use fedback_lab::check::settles;
 use fedback_lab::experiment::Experiment;
 use fedback_lab::figure::{Axis, Figure, Mark, Scale, Series, Size};
 use fedback_lab::spec::Document;
-use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -139,14 +139,20 @@ pub fn map(
     rows.dedup();
     let column = |&x: &f64| -> Column {
         let found: Vec<(f64, Found)> = rows.iter().map(|&y| (y, judge(x, y))).collect();
-        let edges = found.windows(2).filter_map(|pair| edge(map, &|y| judge(x, y), pair)).collect();
+        let edges = edges(&map.y, &found, &|y| judge(x, y));
         Column { x, found, edges }
     };
     let judged: Vec<Column> = columns.par_iter().map(column).collect();
+    // Where the line is upright, columns do not cross it.
+    let row = |(place, &y): (usize, &f64)| -> (f64, Vec<f64>) {
+        let found: Vec<_> = judged.iter().map(|column| (column.x, column.found[place].1)).collect();
+        (y, edges(&map.x, &found, &|x| judge(x, y)))
+    };
+    let across: Vec<(f64, Vec<f64>)> = rows.par_iter().enumerate().map(row).collect();
     if is_over() {
         return Err(Refusal::question("nobody waits for it"));
     }
-    Ok(drawn(map, &judged))
+    Ok(drawn(map, &judged, &across))
 }
 
 fn judged(base: &Document, set: &[String]) -> Found {
@@ -160,25 +166,31 @@ fn judged(base: &Document, set: &[String]) -> Found {
     }
 }
 
-/// Where between two rows the answer changes, if it does.
-fn edge(map: &Map, judge: &dyn Fn(f64) -> Found, pair: &[(f64, Found)]) -> Option<f64> {
-    let [(mut low, below), (mut high, above)] = *pair else { return None };
-    if map.y.whole
-        || ![(Found::Settles, Found::Not), (Found::Not, Found::Settles)].contains(&(below, above))
-    {
-        return None;
-    }
-    for _ in 0..HALVINGS {
-        let middle = if map.y.log { (low * high).sqrt() } else { (low + high) / 2.0 };
-        match judge(middle) {
-            found if found == below => low = middle,
-            _ => high = middle,
+/// Where along a range the answer changes between neighbours.
+fn edges(range: &Range, found: &[(f64, Found)], judge: &dyn Fn(f64) -> Found) -> Vec<f64> {
+    const SIDES: [[Found; 2]; 2] = [[Found::Settles, Found::Not], [Found::Not, Found::Settles]];
+    let middle = |low: f64, high: f64| match range.log {
+        true => (low * high).sqrt(),
+        false => (low + high) / 2.0,
+    };
+    let edge = |pair: &[(f64, Found)]| {
+        let [(mut low, before), (mut high, after)] = *pair else { return None };
+        if range.whole || !SIDES.contains(&[before, after]) {
+            return None;
         }
-    }
-    Some(if map.y.log { (low * high).sqrt() } else { (low + high) / 2.0 })
+        for _ in 0..HALVINGS {
+            let between = middle(low, high);
+            match judge(between) == before {
+                true => low = between,
+                false => high = between,
+            }
+        }
+        Some(middle(low, high))
+    };
+    found.windows(2).filter_map(edge).collect()
 }
 
-fn drawn(map: &Map, columns: &[Column]) -> Value {
+fn drawn(map: &Map, columns: &[Column], across: &[(f64, Vec<f64>)]) -> Value {
     let points = |wanted: Found| -> Vec<(f64, f64)> {
         let of = |column: &Column| {
             let own = column.found.iter().filter(|(_, found)| *found == wanted);
@@ -202,12 +214,15 @@ fn drawn(map: &Map, columns: &[Column]) -> Value {
             series.push(Series::line(name, colour, points).with_mark(Mark::Dots));
         }
     }
-    // A column may have several edges: the first of all columns make one line, and so on.
-    let most = columns.iter().map(|column| column.edges.len()).max().unwrap_or(0);
-    for at in 0..most {
-        let edge = |column: &Column| column.edges.get(at).copied().unwrap_or(f64::NAN);
-        let line = columns.iter().map(|column| (column.x, edge(column)));
-        series.push(Series::line("boundary", 0, line.collect()).sharing("boundary"));
+    // A column or a row may have several edges: the first of all make one line, and so on.
+    let most = |all: &mut dyn Iterator<Item = usize>| all.max().unwrap_or(0);
+    let nth = |edges: &[f64], at: usize| edges.get(at).copied().unwrap_or(f64::NAN);
+    let line = |points| Series::line("boundary", 0, points).sharing("boundary");
+    for at in 0..most(&mut columns.iter().map(|column| column.edges.len())) {
+        series.push(line(columns.iter().map(|one| (one.x, nth(&one.edges, at))).collect()));
+    }
+    for at in 0..most(&mut across.iter().map(|(_, edges)| edges.len())) {
+        series.push(line(across.iter().map(|(y, edges)| (nth(edges, at), *y)).collect()));
     }
     if let (Some(x), Some(y)) = (map.x.here, map.y.here) {
         series.push(Series::line("here", 4, vec![(x, y)]).with_mark(Mark::Joined));

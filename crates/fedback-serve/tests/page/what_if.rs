@@ -127,6 +127,28 @@ fn the_boundary_is_where_check_changes_its_mind() {
 }
 
 #[test]
+fn an_upright_boundary_is_drawn_too() {
+    let (_folder, address) = server();
+    // The weighted average of sensitivities is 0.43: beyond 1 / 0.43 no step is small enough.
+    let spec = json!({
+        "from": "text", "text": SPEC, "set": ["algorithm.step_size={constant=0.01}"],
+    });
+    let asked = json!({ "spec": spec, "parts": ["map"], "map": {
+        "x": { "key": "strength", "low": 1.0, "high": 4.0 },
+        "y": { "key": "algorithm.step_size.constant", "low": 0.001, "high": 0.01, "log": true },
+    } });
+    let found = parts(address, asked);
+    let svg = found["map"]["answer"]["svg"].as_str().unwrap();
+    let line = svg.split("data-name=\"boundary\"").nth(1).expect("a boundary is drawn");
+    let values = line.split("data-values=\"").nth(1).unwrap().split('"').next().unwrap();
+    let places =
+        values.split(';').map(|one| one.split(' ').nth(1).unwrap().parse::<f64>().unwrap());
+    let places: Vec<f64> = places.collect();
+    assert!(places.len() >= 16, "{values}");
+    assert!(places.iter().all(|x| (x - 1.0 / 0.43).abs() < 0.01), "{values}");
+}
+
+#[test]
 fn what_is_out_of_range_is_said_in_the_command_s_words() {
     let (_folder, address) = server();
     for (spec, words) in [
