@@ -129,7 +129,8 @@ fn the_boundary_is_where_check_changes_its_mind() {
 #[test]
 fn an_upright_boundary_is_drawn_too() {
     let (_folder, address) = server();
-    // The weighted average of sensitivities is 0.43: beyond 1 / 0.43 no step is small enough.
+    // The weighted average of sensitivities is 0.43: beyond 1 / 0.43 no step is small enough, and
+    // larger ones need a little less.
     let spec = json!({
         "from": "text", "text": SPEC, "set": ["algorithm.step_size={constant=0.01}"],
     });
@@ -144,8 +145,9 @@ fn an_upright_boundary_is_drawn_too() {
     let places =
         values.split(';').map(|one| one.split(' ').nth(1).unwrap().parse::<f64>().unwrap());
     let places: Vec<f64> = places.collect();
-    assert!(places.len() >= 16, "{values}");
-    assert!(places.iter().all(|x| (x - 1.0 / 0.43).abs() < 0.01), "{values}");
+    assert_eq!(places.len(), 16, "{values}");
+    assert!(places.is_sorted_by(|a, b| a >= b) && places[0] < 1.0 / 0.43, "{values}");
+    assert!(1.0 / 0.43 - places[0] < 0.005 && 1.0 / 0.43 - places[15] < 0.05, "{values}");
 }
 
 #[test]
