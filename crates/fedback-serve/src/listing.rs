@@ -291,7 +291,7 @@ fn differing<'a>(rows: impl Iterator<Item = &'a Fresh> + Clone) -> Vec<Arc<str>>
             key.strip_prefix(one.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        set.iter().any(|one| below(one))
+        set.iter().any(below)
     };
     order.sort_by_key(|key| !is_set(key));
     order.into_iter().cloned().collect()
