@@ -64,7 +64,7 @@ fn open(context: &Context, link: &str) {
         command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().is_ok()
     };
-    if !OPENERS.iter().any(|opener| start(&opener)) {
+    if !OPENERS.iter().any(start) {
         context.warn("no program was found that opens pages; open it by hand");
     }
 }
