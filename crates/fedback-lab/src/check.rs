@@ -287,6 +287,20 @@ impl Check {
     }
 }
 
+/// Whether a plan settles with its own step sizes, by theory alone: yes, no, or not known. A verdict
+/// takes longer, and says why.
+pub fn settles(plan: &Plan) -> Result<Option<bool>, Error> {
+    if plan.protocol.clip.is_some() {
+        return Ok(None);
+    }
+    let dynamics = Dynamics::of(plan)?;
+    let (federation, arrived) = (dynamics.federation.as_ref(), dynamics.arrived.as_ref());
+    let stable = stable::stable_points(federation, &plan.start);
+    let case = Case::new(federation, arrived, &plan.start, &stable);
+    let answer = case.outlook(&dynamics.protocol).answer;
+    Ok(answer.settles.filter(|_| dynamics.unknown.is_none()))
+}
+
 /// The share of every verdict among resampled problems; of those of a large table the first, as many
 /// as some seconds allow.
 fn confidence(

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::measure::Measurement;
 use crate::outcome::{Curve, Outcome};
 use crate::plan::Plan;
+use crate::spec::Count;
 
 /// Seconds that an exact curve may take beside a run, where nobody has asked for it.
 const MOST_SECONDS: f64 = 20.0;
@@ -28,6 +29,19 @@ pub fn beside(plan: &Plan) -> Option<Outcome> {
         false => Ok(None),
     };
     with_moments(plan, briefly).ok().flatten()
+}
+
+/// The same at about `most` of the rounds that the plan records, for a picture.
+pub fn at(plan: &Plan, most: u64) -> Option<Outcome> {
+    beside(&thinned(plan, most)?)
+}
+
+/// The plan with fewer records: every so many of its own, and the last.
+pub fn thinned(plan: &Plan, most: u64) -> Option<Plan> {
+    let every = plan.spec.measure.every.0;
+    let records = plan.spec.rounds.0 / every;
+    let every = every.saturating_mul(records.div_ceil(most.max(1)).max(1));
+    plan.with(|spec| spec.measure.every = Count(every)).ok()
 }
 
 /// About how many seconds the exact curve would take, where that is why it is not beside a run.

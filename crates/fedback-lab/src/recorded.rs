@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::event::Ending;
 use crate::facts::{Facts, Scale};
 use crate::measure::Measurement;
-use crate::outcome::{Curve, Failed, Outcome, Reported, Simulated};
+use crate::outcome::{Curve, Failed, Outcome, Reported, Simulated, Statistic};
 use crate::plan::Built;
 use crate::spec::{Loss, Point, Spec};
-use crate::store::{RunId, Store, StoredRun};
+use crate::store::{Glance, RunId, Store, StoredRun};
 
 /// A run as a store has it.
 #[derive(Debug)]
@@ -59,10 +59,31 @@ pub struct RawUnits {
     pub constant: f64,
 }
 
+impl Glance {
+    /// What the last record says, but of single clients and groups; nothing where that cannot be told.
+    pub fn measured(&self) -> Vec<(&'static str, Statistic)> {
+        let Some(last) = &self.last else { return Vec::new() };
+        let facts = self.facts.as_ref().and_then(|text| serde_json::from_str::<Facts>(text).ok());
+        let (Some(facts), Ok(spec)) = (facts, Spec::from_canonical(&self.spec)) else {
+            return Vec::new();
+        };
+        let known = facts.stable_point.is_some();
+        let columns = Measurement::asked(&spec, known, facts.clients, facts.table.as_ref());
+        let values = last.values.chunks_exact((spec.repetitions.0 as usize).max(1));
+        let measured = columns.iter().zip(values).filter(|(column, _)| !column.is_one_of_many());
+        measured.map(|(column, values)| (column.name(), Statistic::of(values))).collect()
+    }
+}
+
 impl RecordedRun {
     /// Reads run `id`.
     pub fn read(store: &Store, id: RunId) -> Result<Self, Error> {
-        let stored = store.load(id)?;
+        RecordedRun::of(store.load(id)?)
+    }
+
+    /// Understands what a store has of a run, or the thinned of it.
+    pub fn of(stored: StoredRun) -> Result<Self, Error> {
+        let id = stored.id;
         let origin = format!("run {id}");
         let spec = Spec::from_canonical(&stored.run.spec)
             .map_err(|error| Error::input(&origin, format!("its stored spec: {error}")))?;
@@ -122,6 +143,11 @@ impl RecordedRun {
 
     /// What the run left so far, and exact expectations where there are any.
     pub fn outcome(&self) -> Outcome {
+        self.measured().with_exact(self.exact())
+    }
+
+    /// What the run left so far, without waiting for what is exact.
+    pub fn measured(&self) -> Outcome {
         let (spec, facts) = (&self.spec, self.facts.clone());
         let known = facts.stable_point.is_some();
         let columns = Measurement::asked(spec, known, facts.clients, facts.table.as_ref());
@@ -141,7 +167,6 @@ impl RecordedRun {
             version: self.stored.run.version.clone(),
             ..Outcome::new(spec, self.set.clone(), facts, curve)
         }
-        .with_exact(self.exact())
     }
 
     /// Repetitions that failed, with their rounds.

@@ -98,8 +98,12 @@ pub struct Absent {
 impl Shown {
     /// Describes a run.
     pub fn of(run: &RecordedRun) -> Self {
+        Shown::with(run, &run.outcome())
+    }
+
+    /// Describes a run of which the outcome is known.
+    pub fn with(run: &RecordedRun, outcome: &Outcome) -> Self {
         let (stored, spec, facts) = (&run.stored, &run.spec, &run.facts);
-        let outcome = run.outcome();
         Shown {
             format: 1,
             id: stored.id.0,
@@ -128,10 +132,10 @@ impl Shown {
                 Some(Ending::Failed(why)) => Some(why.clone()),
                 _ => None,
             },
-            absences: absences(run, &outcome),
+            absences: absences(run, outcome),
             incidents: outcome.incidents.clone(),
             costs: outcome.curve.costs(),
-            last: last(&outcome),
+            last: last(outcome),
             spec: spec.clone(),
         }
     }

@@ -19,12 +19,14 @@ mod checkpoint;
 mod claim;
 mod error;
 mod file;
+mod glance;
 mod incident;
 mod label;
 mod manage;
 mod reader;
 mod run;
 mod schema;
+mod thinning;
 mod writer;
 
 #[cfg(test)]
@@ -41,6 +43,7 @@ use reader::{Read, ReadError, Reader};
 
 pub use checkpoint::{Checkpoint, KeptBlock};
 pub use error::StoreError;
+pub use glance::{Glance, Mark};
 pub use manage::tag;
 pub use run::{NewRun, Record, RunId, RunSummary, Runs, StoredRun, standing};
 pub use writer::Writer;
@@ -137,7 +140,12 @@ impl Store {
 
     /// All that the store holds of run `id`.
     pub fn load(&self, id: RunId) -> Result<StoredRun, StoreError> {
-        self.read(id, |reader, claimed| reader.load(claimed))
+        self.load_thinned(id, usize::MAX)
+    }
+
+    /// The same with about `most` of its records, the extremes of its curve among them.
+    pub fn load_thinned(&self, id: RunId, most: usize) -> Result<StoredRun, StoreError> {
+        self.read(id, |reader, claimed| reader.load(claimed, most))
     }
 
     fn read<T>(

@@ -1,6 +1,7 @@
 //! What the user can type.
 
 mod federate;
+mod serve;
 mod site;
 mod store;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::lab::device::Device;
 
 pub use federate::*;
+pub use serve::*;
 pub use site::*;
 pub use store::*;
 
@@ -69,6 +71,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Put recorded runs side by side: one table, one figure
     Compare(CompareArgs),
+    /// Show runs as they happen on a local page, and what theory says of others
+    Serve(ServeArgs),
     /// Redraw the paper's figures and judge its claims
     Reproduce(ReproduceArgs),
     /// How the runs of a federation stand, for automation

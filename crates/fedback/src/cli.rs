@@ -68,6 +68,7 @@ fn run(cli: Cli) -> Result<(), Error> {
     let context = command::Context::new(cli.threads, cli.store, cli.quiet)?;
     match cli.command {
         None => command::reproduce::run(&context, args::ReproduceArgs::default()),
+        Some(Command::Serve(args)) => command::serve::run(&context, args),
         Some(Command::Reproduce(args)) => command::reproduce::run(&context, args),
         Some(Command::Run(args)) => command::run::run(&context, args),
         Some(Command::Exact(args)) => command::exact::run(&context, args),

@@ -37,7 +37,11 @@ use page::{Page, pages, root};
 use shown::{matches_shown, shortened, tidy};
 
 /// Commands that cannot run here, each with the reason.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 19] = [
+    ("fedback serve", "serves until it is stopped; tests/browser opens it"),
+    ("fedback serve --spec banks.toml", "serves until it is stopped"),
+    ("fedback serve --listen 0.0.0.0:7878", "serves until it is stopped"),
+    ("ssh -L 7878:localhost:7878 server", "needs another machine"),
     ("fedback data credit", "needs a network; tests/data.rs has the way from a file"),
     ("python3 -m pip download --no-deps whynot==0.12.0", "needs a network"),
     ("fedback data credit --from whynot-0.12.0-py3-none-any.whl", "needs the credit data"),

@@ -10,6 +10,7 @@ use super::blob::{self, Checksum};
 use super::checkpoint::{Checkpoint, KeptBlock};
 use super::label::Label;
 use super::run::{NewRun, Record, RunId, RunSummary, StoredRun, words};
+use super::thinning::Thinning;
 use super::{file, incident, schema};
 use crate::event::Ending;
 
@@ -85,12 +86,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Everything of the run; `claimed` says whether a process holds it.
-    pub(super) fn load(&self, claimed: bool) -> Read<StoredRun> {
+    /// Everything of the run, of a long curve about `most` records; `claimed` says whether a process
+    /// holds it.
+    pub(super) fn load(&self, claimed: bool, most: usize) -> Read<StoredRun> {
         let begun = self.run()?;
         let ending = begun.label.ending(claimed);
         let mut checkpoint = self.checkpoint(&begun, ending.as_ref())?;
-        let (records, record_rows) = self.records(&begun)?;
+        let (records, record_rows) = self.records(&begun, most)?;
         let (cohorts, incidents) = (self.cohorts(&begun)?, self.incidents()?);
         if let Some((checkpoint, rows)) = &mut checkpoint {
             checkpoint.kept = self.kept(&begun)?;
@@ -224,17 +226,44 @@ impl<'a> Reader<'a> {
         Ok(Some((checkpoint, counted)))
     }
 
-    /// The records, and in how many rows they are.
-    fn records(&self, begun: &Begun) -> Read<(Vec<Record>, usize)> {
+    /// About `most` of the records, and in how many rows all of them are.
+    fn records(&self, begun: &Begun, most: usize) -> Read<(Vec<Record>, usize)> {
+        let sql = "SELECT coalesce(sum(length(rounds)), 0) FROM records WHERE run = ?1";
+        let bytes: i64 = self.reading.query_one(sql, [self.id.0], |row| row.get(0))?;
+        let total = usize::try_from(bytes).unwrap_or_default() / blob::WORD;
+        let mut thinning = Thinning::new(total, most, begun.run.repetitions as usize);
+        let mut count = 0;
+        self.each_row(begun, "ORDER BY last_round", &mut |row| {
+            row.for_each(|record| thinning.take(record));
+            count += 1;
+        })?;
+        Ok((thinning.finish(), count))
+    }
+
+    /// The last record.
+    pub(super) fn last_record(&self, begun: &Begun) -> Read<Option<Record>> {
+        let mut last = None;
+        self.each_row(begun, "ORDER BY last_round DESC LIMIT 1", &mut |row| {
+            last = row.next_back()
+        })?;
+        Ok(last)
+    }
+
+    /// Gives the records of every row.
+    fn each_row(
+        &self,
+        begun: &Begun,
+        which: &str,
+        take: &mut dyn FnMut(&mut dyn DoubleEndedIterator<Item = Record>),
+    ) -> Read<()> {
         let sql = format!(
             "SELECT last_round, width, rounds, measurements, {}, {} FROM records WHERE run = ?1
-             ORDER BY last_round",
+             {which}",
             self.since(5, "seconds"),
             self.added("checksum")
         );
         let mut statement = self.reading.prepare(&sql)?;
         let mut rows = statement.query([self.id.0])?;
-        let (mut records, mut count) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             let last = row.get::<_, i64>(0)?.cast_unsigned();
             let width = row.get::<_, u32>(1)? as usize;
@@ -247,14 +276,14 @@ impl<'a> Reader<'a> {
             let what = format!("a row of records up to round {last}");
             begun.check(row, 5, found, &what)?;
             let times: Vec<f64> = blob::decode(times.unwrap_or_default(), f64::from_le_bytes);
-            for (index, round) in rounds.into_iter().enumerate() {
+            let record = |(index, round): (usize, &u64)| {
                 let words = &all[index * width * blob::WORD..][..width * blob::WORD];
                 let values = blob::decode(words, f64::from_le_bytes);
-                records.push(Record { round, seconds: times.get(index).copied(), values });
-            }
-            count += 1;
+                Record { round: *round, seconds: times.get(index).copied(), values }
+            };
+            take(&mut rounds.iter().enumerate().map(record));
         }
-        Ok((records, count))
+        Ok(())
     }
 
     fn cohorts(&self, begun: &Begun) -> Read<Vec<RecordedCohort>> {

@@ -3,6 +3,7 @@
 mod claiming;
 mod crash;
 mod damage;
+mod glancing;
 mod managing;
 mod opening;
 mod writing;

@@ -21,6 +21,7 @@ pub mod run;
 pub mod runs;
 pub mod schema;
 pub mod score;
+pub mod serve;
 pub mod show;
 pub mod site;
 pub mod solve;

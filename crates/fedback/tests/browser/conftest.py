@@ -12,9 +12,14 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="session")
-def fedback():
-    """Runs the command, as `cargo build` leaves it, in a folder."""
-    command = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "fedback"
+def command() -> Path:
+    """The command, as `cargo build` leaves it."""
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "fedback"
+
+
+@pytest.fixture(scope="session")
+def fedback(command):
+    """Runs the command in a folder."""
     return lambda folder, *args: subprocess.run([command, *args], cwd=folder, check=True)
 
 
@@ -40,16 +45,16 @@ def chromium():
 @pytest.fixture
 def visit(chromium):
     """Opens an address in a window of its own, and fails if the page then complains or asks for
-    anything from elsewhere."""
+    anything from elsewhere; what begins with `within` is here."""
     windows, complaints = [], []
 
-    def visit(address: str, **window):
+    def visit(address: str, within: tuple[str, ...] = (), **window):
         windows.append(chromium.new_context(**window))
         windows[-1].set_default_timeout(5000)
         page = windows[-1].new_page()
 
         def requested(request):
-            if not request.url.startswith(address):
+            if not request.url.startswith((address, *within)):
                 complaints.append(f"asked for {request.url}")
 
         page.on("request", requested)

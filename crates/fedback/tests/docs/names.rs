@@ -102,7 +102,7 @@ fn the_tree_is_the_tree() {
             named.insert(path.with_extension(""));
         }
     }
-    for krate in ["core", "engine", "cuda", "theory", "fit", "lab", "paper"] {
+    for krate in ["core", "engine", "cuda", "theory", "fit", "lab", "paper", "serve"] {
         for entry in fs::read_dir(root().join(format!("crates/fedback-{krate}/src"))).unwrap() {
             let module = entry.unwrap().path().with_extension("");
             let own = module.file_name().unwrap() != "lib";
