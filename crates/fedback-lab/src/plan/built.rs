@@ -11,7 +11,6 @@ use crate::spec::Point;
 
 /// A plan, whatever its problem is.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for a run")]
 pub enum Built {
     /// Built in.
     Whole(Plan),

@@ -51,13 +51,11 @@ impl Recall {
         // Of models that grow by one at every deployment, those remembered are −(I − T)⁻¹ 1 behind.
         let count = self.count();
         let own = self.taken.columns(1, count);
-        let behind = (DMatrix::identity(count, count) - own)
-            .lu()
-            .solve(&DMatrix::from_element(count, 1, 1.0))
-            .map_or(f64::INFINITY, |behind| {
-                self.weights()[1..].iter().zip(behind.iter()).map(|(w, age)| w * age).sum()
-            });
-        behind
+        let behind = DMatrix::from_element(count, 1, 1.0);
+        let solved = (DMatrix::identity(count, count) - own).lu().solve(&behind);
+        solved.map_or(f64::INFINITY, |behind| {
+            self.weights()[1..].iter().zip(behind.iter()).map(|(w, age)| w * age).sum()
+        })
     }
 }
 
