@@ -51,13 +51,16 @@ pub(super) fn bounds(plan: &Plan, point: Option<&[f64]>) -> Vec<Lie> {
     let (protocol, reach) = (&plan.protocol, Reach::of(plan.federation()));
     let (sampler, made) = (plan.sampler(), makes(protocol));
     let sizes: Vec<f64> = protocol.sizes(Round(0)).collect();
-    // What is sent with a model, and what a client keeps, are zero at the beginning.
-    let mut broadcast = point.unwrap_or(&plan.start).to_vec();
-    broadcast.resize(plan.layout().broadcast(), 0.0);
+    // What is sent with a model, and what clients keep, are as at the beginning.
+    let begin = &plan.beginning_of(protocol, 1).repetitions[0];
+    let mut broadcast = begin.broadcast().to_vec();
+    let theta = point.unwrap_or(&plan.start);
+    broadcast[..theta.len()].copy_from_slice(theta);
     let clipped = protocol.longest(sizes.iter().sum());
     let one = |client: u32| {
         let client = ClientId(client);
-        let honest = || reach.longest(protocol, &sizes, &broadcast, (client, &[]));
+        let honest =
+            || reach.longest(protocol, &sizes, &broadcast, (client, begin.kept_by(client)));
         let believed = clipped.unwrap_or_else(honest);
         let one_round = made.map(|made| made * sampler.multiplier(client) * believed);
         // Nobody knows how far some responses go.

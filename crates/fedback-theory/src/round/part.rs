@@ -213,8 +213,11 @@ impl<T: Block, J: Joint<T>> Rounds<T, J> {
         for (effect, square) in self.effects_of(&works?).iter().zip(self.cohorts.squares(chance)) {
             sum.add(square, &effect.noise);
         }
-        let each = self.work.step * self.sizes.len() as f64;
-        self.work.touch(self.clients.len() as f64 * 100.0 + 4.0 * each);
+        if self.followed() {
+            // Round after round; elsewhere it is a small part of a radius.
+            let each = self.work.step * self.sizes.len() as f64;
+            self.work.touch(self.clients.len() as f64 * 100.0 + 4.0 * each);
+        }
         Some(sum)
     }
 
