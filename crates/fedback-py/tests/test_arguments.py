@@ -192,7 +192,7 @@ SECTIONS |= {
     "scaffold",
     "squared",
 }
-SECTIONS |= {"strategic"}
+SECTIONS |= {"delay", "inertia", "staggered", "strategic"}
 #: What has no wrong values of its own: keys of a section, with those of a population.
 FREE = {"partition", "shuffle", "standardize", "intercept", "missing", "ignore", "one_hot"}
 FREE |= {"holdout", "population", "dim"}

@@ -251,9 +251,10 @@ def retention(
     stays with probability floor + (1 − floor) · law at the mean loss L of its base rows.
 
     ``law`` is e^(−rate · L) (``"exponential"``) or 1/(1 + e^(rate · (L − tolerance)))
-    (``"logistic"``). At every deployment the share ``renewal`` of a population is new. With ``weights="follow"`` clients count by how many of them stay; by client
-    they do so by themselves. Runs then measure ``retained``, how many of all people stay, and
-    ``base_risk``, the risk if nobody had left, beside the risk of those who stay.
+    (``"logistic"``). At every deployment the share ``renewal`` of a population is new. With
+    ``weights="follow"`` clients count by how many of them stay; by client they do so by
+    themselves. Runs then measure ``retained``, how many of all people stay, and ``base_risk``, the
+    risk if nobody had left, beside the risk of those who stay.
 
     >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, solve
     >>> problem = Problem(
@@ -275,8 +276,8 @@ def retention(
 
 
 def inertia(*, rate: float, start: Any = None) -> Section:
-    """People follow what is deployed at a ``rate``: the data come from D(s), and s goes that part of
-    the way at every deployment. ``start`` is what they answered to before the first round.
+    """People follow what is deployed at a ``rate``: the data come from D(s), and s goes that part
+    of the way at every deployment. ``start`` is what they answered to before the first round.
 
     >>> location(sensitivity=0.5, memory=inertia(rate=0.3))["memory"]
     {'kind': 'inertia', 'rate': 0.3}
