@@ -187,7 +187,7 @@ def saturating(*, sensitivity: Any, limit: float, memory: Section | None = None)
     """z = z0 + limit · tanh(sensitivity_i · θ / limit) by coordinate: people follow, but only so
     far. With a sensitivity above 1 there are several stable points instead of a run-away.
 
-    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, solve
+    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, saturating, solve
     >>> problem = Problem(
     ...     base=gaussian(mean=[0.2]), response=saturating(sensitivity=2.0, limit=1.0), loss=mean()
     ... )
@@ -256,7 +256,7 @@ def retention(
     themselves. Runs then measure ``retained``, how many of all people stay, and ``base_risk``, the
     risk if nobody had left, beside the risk of those who stay.
 
-    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, solve
+    >>> from fedback import Problem, Spec, constant, gaussian, mean, p_fedavg, retention, solve
     >>> problem = Problem(
     ...     weights=[0.6, 0.4], base=gaussian(mean=[0.0, 3.0]),
     ...     response=retention(by="client", rate=1.2), loss=mean(),
